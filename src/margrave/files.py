@@ -289,7 +289,9 @@ def _clock(column: Any, spelling: str, moment: bool) -> Any:
     stored = {"s": 0, "ms": 3, "us": 6, "ns": 6}[column.type.unit]
     unit = {0: "s", 3: "ms", 6: "us"}[max(digits, stored)]
     if not moment:
-        text = column.cast(pa.time32(unit) if unit != "us" else pa.time64(unit), safe=False).cast(pa.string())
+        # Arrow has times of the day to the second and the millisecond in 32 bits, finer ones in 64.
+        kind = pa.time64(unit) if unit == "us" else pa.time32(unit)
+        text = column.cast(kind, safe=False).cast(pa.string())
         return pc.utf8_slice_codeunits(text, 0, 5) if spelling == "00:00" else text
     zone = next((zone for zone in ("Z", "+00:00") if spelling.endswith(zone)), "")
     seconds = "" if spelling[1:].removesuffix(zone) == "00:00" else ":%S"

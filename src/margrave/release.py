@@ -266,7 +266,8 @@ class NoisySlices:
             # the other is 1, and noise times noise in every row.
             variances = ones[i][:, None] * spreads[j] + ones[j][None, :] * spreads[i]
             variances = np.maximum(variances + count * spreads[i] * spreads[j], LEAST_VARIANCE)
-            found.append(NoisyMarginal((names[i], names[j]), blocks[i].T @ blocks[j], np.sqrt(variances)))
+            clique = (names[i], names[j])
+            found.append(NoisyMarginal(clique, blocks[i].T @ blocks[j], np.sqrt(variances)))
         return found
 
 

@@ -19,8 +19,9 @@ from command_line import call, write_csv
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
+from margrave.report.html import Level
 from margrave.report.release.advice import headline, list_findings, list_steps
-from margrave.report.release.usefulness import BAD, FAIR, GOOD, Usefulness, judge_release
+from margrave.report.release.usefulness import Usefulness, judge_release
 from margrave.schema.columns import Categorical, Column, Integer, Relative
 from margrave.schema.domain import Clique
 from margrave.schema.schema import Schema
@@ -122,14 +123,14 @@ def judge_pair(
 
 def test_dependence_that_the_model_keeps_is_usable() -> None:
     use = judge_pair(JOINED, JOINED)
-    assert (use.level, len(use.found), len(use.lost)) == (GOOD, 1, 0)
+    assert (use.level, len(use.found), len(use.lost)) == (Level.GOOD, 1, 0)
     assert use.pairs[0].kept == pytest.approx(1.0, abs=0.05)
     assert headline(use).startswith("This release is usable: 2 of 2 columns")
 
 
 def test_dependence_that_the_model_lost_is_told_by_column() -> None:
     use = judge_pair(JOINED, APART)
-    assert (use.level, len(use.found), len(use.lost)) == (FAIR, 1, 1)
+    assert (use.level, len(use.found), len(use.lost)) == (Level.FAIR, 1, 1)
     assert use.independent == ("a", "b")
     assert any("came out about independent: a × b" in sentence for sentence in list_findings(use))
     assert any("Try another method" in step for step in list_steps(use))
@@ -137,14 +138,14 @@ def test_dependence_that_the_model_lost_is_told_by_column() -> None:
 
 def test_independent_columns_are_usable_one_by_one() -> None:
     use = judge_pair(APART, APART)
-    assert (use.level, len(use.found)) == (FAIR, 0)
+    assert (use.level, len(use.found)) == (Level.FAIR, 0)
     assert "no dependence between columns stands out of the noise" in headline(use)
 
 
 def test_pairs_that_nobody_measured_are_told() -> None:
     release = build((letters("a"), letters("b")), [noisy(("a",), EVEN), noisy(("b",), EVEN)])
     use = judge_release(release, None)
-    assert use.level == FAIR
+    assert use.level == Level.FAIR
     assert any("No pair of columns was measured" in sentence for sentence in list_findings(use))
 
 
@@ -179,7 +180,7 @@ def test_a_weak_dependence_is_found_once_it_is_larger_than_its_noise() -> None:
 def test_few_rows_come_with_what_it_would_take() -> None:
     few = [noisy(("a",), [12, 8, 10, 10], sigma=20.0)]
     use = judge_release(build((letters("a"),), few, total=40.0), None)
-    assert use.level == BAD
+    assert use.level == Level.BAD
     assert "There are about 40 rows, and the noise in each count is about 20 rows" in list_findings(use)[0]
     assert any("an ε of about 10 instead of 1" in step for step in list_steps(use))
     more = judge_release(build((letters("a"),), few, total=10.0), None)
@@ -254,7 +255,7 @@ def _load_bench() -> ModuleType:
 def test_ten_good_releases_are_told_from_ten_useless_ones(name: str) -> None:
     case = _load_bench().CASES[name]
     use = case.fit()[0].usefulness()
-    assert use.level == (GOOD if case.good else BAD), str(use)
+    assert use.level == (Level.GOOD if case.good else Level.BAD), str(use)
     assert str(use).startswith("warning: ") != case.good
 
 

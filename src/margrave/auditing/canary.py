@@ -457,7 +457,8 @@ class _Game:
     def right(self, scores: Numbers, guesses: int) -> int:
         """How many of the surest guesses are right: half of them "in", half "out"."""
         order, half = np.argsort(scores, kind="stable"), guesses // 2
-        return int(self.inside[order[-half:]].sum() + (~self.inside[order[:half]]).sum())
+        guessed_in, guessed_out = order[-half:], order[:half]
+        return int(self.inside[guessed_in].sum() + (~self.inside[guessed_out]).sum())
 
 
 def _choose_statistic(

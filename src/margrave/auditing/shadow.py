@@ -71,7 +71,10 @@ class ShadowFeatures:
         if rows.rows == 0:
             codes = np.zeros((1, len(self._names)))
         naive = [codes.mean(axis=0), np.median(codes, axis=0), codes.var(axis=0)]
-        naive += [np.array([(c > 0).sum(), c.argmax(), c.argmin()], dtype=np.float64) for c in counts]
+        for count in counts:
+            # How many codes occur, the most frequent one and the rarest.
+            facts = [(count > 0).sum(), count.argmax(), count.argmin()]
+            naive.append(np.array(facts, dtype=np.float64))
         histograms = [count / max(rows.rows, 1) for count in counts]
         found = np.concatenate([*naive, *histograms, self._correlations(codes), self._answer_queries(codes)])
         return found if rows.rows else np.zeros_like(found)

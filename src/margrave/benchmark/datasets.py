@@ -93,7 +93,8 @@ def _make_rare(rows: int, rng: Rng) -> pa.Table:
     county, maker = county_of[town], maker_of[product]
     liked = rng.normal(size=(24, 6))[county] + rng.normal(size=(40, 6))[maker]
     channel = (liked + rng.gumbel(size=(rows, 6))).argmax(axis=1)
-    lean = rng.normal(size=40)[maker] + rng.normal(size=24)[county] + rng.normal(scale=0.5, size=rows)
+    lean = rng.normal(size=40)[maker] + rng.normal(size=24)[county]
+    lean += rng.normal(scale=0.5, size=rows)
     return _make_table(
         {
             "channel": _name_codes(channel, "channel"),

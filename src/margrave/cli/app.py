@@ -391,7 +391,7 @@ def _tell_done(synthesis: Any, files: dict[str, str], quiet: bool, as_json: bool
 
 def _tell_usefulness(synthesis: Any) -> None:
     """Print the verdict; a warning goes to standard error."""
-    from margrave.report.release.usefulness import GOOD
+    from margrave.report.html import Level
 
     use = synthesis.usefulness()
-    typer.echo(str(use), err=use.level != GOOD)
+    typer.echo(str(use), err=use.level != Level.GOOD)

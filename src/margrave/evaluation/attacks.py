@@ -208,7 +208,8 @@ class AttributeInference:
         shares = [self._right(task, side, searched, secret) for side in (members, others)]
         sizes = (members.size, others.size)
         spread = sum(share * (1 - share) / size for share, size in zip(shares, sizes, strict=True))
-        low, high = Risk(shares[0] * sizes[0], sizes[0], shares[1] * sizes[1], sizes[1]).interval
+        right = [share * size for share, size in zip(shares, sizes, strict=True)]
+        low, high = Risk(right[0], sizes[0], right[1], sizes[1]).interval
         parts = {
             "right for members": shares[0],
             "right for others": shares[1],
@@ -284,8 +285,8 @@ class Linkability:
         numeric = [[name for name in task.numeric if name in names] for names in lists]
         first = Closeness(searched, numeric[0], lists[0]).nearest_rows(asked, near)
         second = order[Closeness(searched.take(order), numeric[1], lists[1]).nearest_rows(asked, near)]
-        linked: NDArray[np.bool_] = (first[:, :, None] == second[:, None, :]).any(axis=(1, 2))
-        return linked
+        same: NDArray[np.bool_] = first[:, :, None] == second[:, None, :]
+        return np.asarray(same.any(axis=(1, 2)))
 
 
 Guesses = NDArray[np.float64]
@@ -304,7 +305,9 @@ def area(members: Guesses, others: Guesses) -> float:
 def area_error(value: float, members: int, others: int) -> float:
     """Standard error of an area under the curve (Hanley and McNeil 1982)."""
     first, second = value / (2 - value), 2 * value**2 / (1 + value)
-    spread = value * (1 - value) + (members - 1) * (first - value**2) + (others - 1) * (second - value**2)
+    spread = value * (1 - value)
+    spread += (members - 1) * (first - value**2)
+    spread += (others - 1) * (second - value**2)
     return math.sqrt(max(spread, 0.0) / (members * others))
 
 

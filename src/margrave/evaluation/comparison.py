@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 NOT_PRIVATE = "NOT PRIVATE — computed from the real table, do not publish"
 
 
+def align_columns(lines: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a plain table, its cells filled up to columns, and a rule below the first line."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    head, *body = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    return [head, "-" * len(head), *body]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnPair:
     """One column in the real and in the synthetic table. **Not private**.
@@ -140,11 +150,8 @@ class Comparison:
 
     def __str__(self) -> str:
         """The scores as a plain table, and below it what the first look found, the worst first."""
-        lines = self._lines()
-        widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-        body = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
         said = [f"! {words}" for score in self.scores for words in score.words]
-        return "\n".join([NOT_PRIVATE, body[0], "-" * len(body[0]), *body[1:], *said])
+        return "\n".join([NOT_PRIVATE, *align_columns(self._lines()), *said])
 
     def __repr__(self) -> str:
         """As `str`: what a console or a notebook prints carries the warning."""

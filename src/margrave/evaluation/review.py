@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, MissingExtraError, invalid
-from margrave.evaluation.comparison import NOT_PRIVATE, Comparison, compare
+from margrave.evaluation.comparison import NOT_PRIVATE, Comparison, align_columns, compare
 from margrave.evaluation.learners import one_thread
 from margrave.evaluation.metrics.dependence import pearson
 from margrave.evaluation.metrics.efficiency import Efficiency
@@ -308,9 +308,7 @@ class Review:
             others = [self.first.references[name].get(score.name, math.nan) for name in names]
             numbers = ["-" if math.isnan(value) else f"{value:.4f}" for value in (*own, *others)]
             lines.append([score.name, *numbers, score.better])
-        widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
-        body = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines]
-        return "\n".join([NOT_PRIVATE, body[0], "-" * len(body[0]), *body[1:]])
+        return "\n".join([NOT_PRIVATE, *align_columns(lines)])
 
 
 def default_metrics(target: bool, held_out: bool, rules: bool) -> tuple[str, ...]:

@@ -375,11 +375,12 @@ def merge_cells(expected: Floats, values: Floats, sigma: Floats) -> Floats:
         sure = np.abs(values - rest) > OWN_COUNT_DEVIATIONS * sigma
         own = np.where(sure, np.maximum(values, 0.0), 0.0)
         left = np.where(sure, 0.0, expected)
-        wanted = np.maximum(rows - own.sum(axis=1), 0.0), np.maximum(columns - own.sum(axis=0), 0.0)
+        wanted_rows = np.maximum(rows - own.sum(axis=1), 0.0)
+        wanted_columns = np.maximum(columns - own.sum(axis=0), 0.0)
         lines, fields = np.ones(len(rows)), np.ones(len(columns))
         for _ in range(PASSES):
-            lines = np.minimum(wanted[0] / np.maximum(left @ fields, 1e-12), MAX_LINE_FACTOR)
-            fields = np.minimum(wanted[1] / np.maximum(lines @ left, 1e-12), MAX_LINE_FACTOR)
+            lines = np.minimum(wanted_rows / np.maximum(left @ fields, 1e-12), MAX_LINE_FACTOR)
+            fields = np.minimum(wanted_columns / np.maximum(lines @ left, 1e-12), MAX_LINE_FACTOR)
         # What is expected of cells with counts of their own is needed to tell them from noise again.
         rest = expected * lines[:, None] * fields
         table = own + np.where(sure, 0.0, rest)
@@ -416,7 +417,8 @@ def _rank(keys: Longs) -> Longs:
 
 def _dependence(shares: Floats) -> float:
     """Total variation from independence."""
-    return 0.5 * float(np.abs(shares - np.outer(shares.sum(axis=1), shares.sum(axis=0))).sum())
+    product = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+    return 0.5 * float(np.abs(shares - product).sum())
 
 
 Inner = TypeVar("Inner", bound="protocols.Model")

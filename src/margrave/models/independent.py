@@ -86,7 +86,9 @@ class Independent(Estimator["IndependentModel"]):
         """
         total, flat = np.asarray(state.get("total", 0.0)), np.asarray(state.get("ways", ()))
         sound = total.shape == () and flat.shape == (sum(domain.sizes),)
-        if not (sound and np.isfinite(total) and total > 0 and np.isfinite(flat).all() and (flat >= 0).all()):
+        sound = sound and bool(np.isfinite(total) and total > 0)
+        sound = sound and bool(np.isfinite(flat).all() and (flat >= 0).all())
+        if not sound:
             raise ReleaseError(invalid("state", "one distribution an attribute", "The release is damaged."))
         ways = np.split(flat.astype(np.float64), np.cumsum(domain.sizes)[:-1]) if len(domain) else []
         tables = pool(domain, measurements)

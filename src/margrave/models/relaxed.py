@@ -226,7 +226,7 @@ class Thresholds:
 
     def __init__(self, points: Points, asked: Sequence[Threshold], domain: Domain) -> None:
         self._points = points
-        self._starts = np.concatenate([[0], np.cumsum(domain.sizes)]).tolist()
+        self._starts = np.cumsum([0, *domain.sizes]).tolist()
         self._asked = sorted(asked, key=lambda one: len(one.others) > 1)
         self._few = sum(len(one.others) <= 1 for one in asked)
         # The loss is a mean over all answers, so each weighs 1 / (its variance times how many there are).
@@ -246,7 +246,8 @@ class Thresholds:
         """Directions [thresholds, numbers], offsets and bins a unit [thresholds, 1], and which numbers."""
         count, numbers = len(self._asked), self._points.numbers
         widest = max((len(one.numbers) for one in self._asked), default=1)
-        directions, offsets, bins = np.zeros((count, numbers)), np.zeros((count, 1)), np.ones((count, 1))
+        directions = np.zeros((count, numbers))
+        offsets, bins = np.zeros((count, 1)), np.ones((count, 1))
         # The last row of presence is that of ones: attributes that a threshold lacks point there.
         which = np.full((widest, count), numbers)
         for k, one in enumerate(self._asked):

@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from fractions import Fraction
 from importlib.resources import files
 from typing import final
@@ -34,6 +35,19 @@ class Markup(str):
     """Text that is already HTML."""
 
     __slots__ = ()
+
+
+class Level(IntEnum):
+    """How well a table, or a respect of it, comes off in a verdict."""
+
+    BAD = 0
+    FAIR = 1
+    GOOD = 2
+
+    @property
+    def css(self) -> str:
+        """The class of its colour."""
+        return ("far", "care", "good")[self]
 
 
 Child = str | int | float | None

@@ -78,7 +78,8 @@ class OwnerSizes:
         caps = np.arange(1, self.most + 1)
         if rows <= 0:
             return np.ones(self.most)
-        return np.asarray((np.minimum(middles[None, :], caps[:, None]) * owners).sum(axis=1) / rows)
+        kept = np.minimum(middles[None, :], caps[:, None])
+        return np.asarray((kept * owners).sum(axis=1) / rows)
 
     def suggested(self, keep: float = 0.95) -> int:
         """The least cap whose estimated share of kept rows reaches `keep`; `most` if none does.

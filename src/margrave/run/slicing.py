@@ -306,7 +306,8 @@ def make_generator(
         means = (release.values.mean(axis=0)[classes:] - release.lower) / (release.upper - release.lower)
         shares = np.clip(means, LEAST_SHARE, 1.0 - LEAST_SHARE)
         with place.torch.no_grad():
-            generator.weights[-1][:, -1] = place.put(np.log(shares / (1.0 - shares)), place.torch.float32)
+            logits = place.put(np.log(shares / (1.0 - shares)), place.torch.float32)
+            generator.weights[-1][:, -1] = logits
     return generator
 
 

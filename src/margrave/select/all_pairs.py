@@ -387,11 +387,12 @@ class AllPairs(Strategy):
         """
         pairs = [table.clique for table in measured]
         ways = {name: model.project((name,)) / model.total for name in model.domain.names}
-        apart = [
-            # What the first look says beyond the rough model's own table, from independence.
-            0.5 * float(np.abs(table.beyond(own) / model.total - np.outer(ways[a], ways[b])).sum())
-            for (a, b), table, own in zip(pairs, measured, model.project_many(pairs), strict=True)
-        ]
+        apart = []
+        for (a, b), table, own in zip(pairs, measured, model.project_many(pairs), strict=True):
+            # What the first look says beyond the rough model's own table.
+            shares = table.beyond(own) / model.total
+            independent = np.outer(ways[a], ways[b])
+            apart.append(0.5 * float(np.abs(shares - independent).sum()))
         # Half of the mean keeps pairs alive that the first look took for independent: it may have been
         # noise.
         damped = np.sqrt(np.asarray(apart) + 0.5 * max(float(np.mean(apart)), 1e-6))

@@ -79,7 +79,11 @@ def chordal_cliques(graph: Bytes, sizes: Sequence[int]) -> list[tuple[int, ...]]
     filled, numbers = graph.copy(), np.asarray(sizes, dtype=np.float64)
     order = _triangulate(filled, numbers)[0]
     place = {int(v): i for i, v in enumerate(order)}
-    cliques = [{v, *(int(u) for u in np.flatnonzero(filled[v]) if place[int(u)] > place[v])} for v in place]
+    cliques = []
+    for v in place:
+        neighbours = [int(u) for u in np.flatnonzero(filled[v])]
+        # What comes later in a perfect elimination order makes a clique with the attribute.
+        cliques.append({v, *(u for u in neighbours if place[u] > place[v])})
     maximal = [c for c in cliques if not any(c < other for other in cliques)]
     return sorted(tuple(sorted(c)) for c in maximal)
 
@@ -492,7 +496,8 @@ class PrivMRF(Strategy):
             return []
         names, weights = list(open_), np.array(list(open_.values()))
         size = min(MAX_CANDIDATES, len(names))
-        chosen = [names[i] for i in rng.choice(len(names), size, replace=False, p=weights / weights.sum())]
+        places = rng.choice(len(names), size, replace=False, p=weights / weights.sum())
+        chosen = [names[i] for i in places]
         errors = curator.appraise(chosen, model.project_many(chosen), rho)
         ranked = [chosen[i] for i in np.argsort(-errors, kind="stable").tolist()]
         # Twice as many as are wanted, as some of the worst may not fit into the model.

@@ -207,7 +207,8 @@ def _fill_table(
     """One table from its cells in any order."""
     shape = schema.domain.shape(clique)
     at = tuple(codes[name] for name in clique)
-    whole = all(bool((code >= 0).all()) for code in at) and len(figures[0]) == int(np.prod(shape))
+    cells = int(np.prod(shape))
+    whole = len(figures[0]) == cells and all(bool((code >= 0).all()) for code in at)
     seen = np.zeros(shape, dtype=np.bool_)
     if whole:
         seen[at] = True

@@ -249,7 +249,8 @@ def _woodruff(
     low, high = min(low, high), max(low, high)
     limits = (float(least[low]), float(greatest[high]))
     total = float(counts.sum())
-    shares = np.clip(np.cumsum(counts) / total if total > 0 else np.linspace(0, 1, len(counts)), 0.0, 1.0)
+    shares = np.cumsum(counts) / total if total > 0 else np.linspace(0, 1, len(counts))
+    shares = np.clip(shares, 0.0, 1.0)
     cumulative = np.append(0.0, np.maximum.accumulate(shares))
     cumulative[-1] = 1.0
     place = min(int(np.searchsorted(cumulative[1:], q)), len(counts) - 1)
@@ -297,7 +298,8 @@ def _ratios(
     count = len(groups)
     lowest, highest = float(numbers[present].min()), float(numbers[present].max())
     rows = np.maximum(table, 0.0) @ present
-    centre = np.where(rows > 0, (np.maximum(table, 0.0) @ filled) / np.where(rows > 0, rows, 1.0), lowest)
+    sums = np.maximum(table, 0.0) @ filled
+    centre = np.where(rows > 0, sums / np.where(rows > 0, rows, 1.0), lowest)
     # Numbers are centred group by group: what is left of the count's noise is then in proportion to an error.
     weights = np.zeros((2 * count, count, len(numbers)))
     for place in range(count):

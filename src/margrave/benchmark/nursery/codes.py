@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from margrave.benchmark.nursery.table import Columns, Draws, NurseryTable, name_codes, zipf_weights
+from margrave.benchmark.nursery.table import Columns, Draws, NurseryTable, logistic, name_codes, zipf_weights
 
 RARE = "many rare codes"
 DOMINANT = "one dominant code"
@@ -38,7 +38,7 @@ def make_diagnoses(rows: int, draws: Draws, *, diagnoses: int, drugs: int, wards
     drug = np.where(way == 0, first[diagnosis], second[diagnosis])
     drug = np.where(way == 2, draws.codes(zipf_weights(drugs, 0.8), rows), drug)
     age = np.clip(np.round(35 + 2 * chapter + 14 * draws.normal(rows)), 0, 99).astype(np.int64)
-    chance = 1 / (1 + np.exp(-risk[diagnosis] - 0.03 * (age - 50)))
+    chance = logistic(risk[diagnosis] + 0.03 * (age - 50))
     return {
         "age": age,
         "chapter": name_codes(chapter, "chapter", chapters),
@@ -61,7 +61,8 @@ def make_dominant(rows: int, draws: Draws, *, width: int, least: float, most: fl
     for place in range(width):
         # Rows of the column's own trouble hold most of its exceptions.
         own = trouble == troubles[place]
-        rate = np.where(own, np.minimum(0.95, (1 - shares[place]) * (6 if troubles[place] else 1)), 0.002)
+        many = np.minimum(0.95, (1 - shares[place]) * (6 if troubles[place] else 1))
+        rate = np.where(own, many, 0.002)
         other = 1 + draws.codes(zipf_weights(int(sizes[place]) - 1), rows)
         code = np.where(draws.flags(rate, rows), other, 0)
         columns[f"c{place + 1:02}"] = name_codes(code, "v", int(sizes[place]))
@@ -85,7 +86,7 @@ def make_accounts(rows: int, draws: Draws, *, branches: int, per_customer: float
         "customer": np.char.mod("C%07d", 1_000_003 * customer % 9_999_991),
         "manager": name_codes(manager_of[branch], "manager", max(2, branches // 4)),
         "opened": opened,
-        "premium": draws.flags(1 / (1 + np.exp(9.5 - np.log(balance))), rows),
+        "premium": draws.flags(logistic(np.log(balance) - 9.5), rows),
         "routing": 7_000 + 13 * branch,
     }
     if names:
@@ -107,7 +108,7 @@ def make_flags(rows: int, draws: Draws, *, width: int, classes: int, least: floa
     for place in range(width):
         columns[f"f{place + 1:02}"] = draws.flags(np.minimum(rates * lifts[group], 0.9)[:, place], rows)
     count = np.sum(list(columns.values()), axis=0)
-    columns["label"] = draws.flags(1 / (1 + np.exp(3.0 - 0.8 * count - 0.5 * (group == 0))), rows)
+    columns["label"] = draws.flags(logistic(0.8 * count - 3.0 + 0.5 * (group == 0)), rows)
     columns["months"] = 1 + np.minimum(draws.geometric(0.08 + 0.02 * (group % 3), rows), 59)
     return columns
 
@@ -181,7 +182,7 @@ def make_regions(
     persons = 1 + np.minimum(draws.geometric(0.42, rows), 8)
     log_income = 10.2 + wealth[county] + 0.25 * urban[town] + 0.15 * np.log(persons)
     income = np.round(np.exp(log_income + 0.7 * draws.normal(rows)), -1)
-    owner = draws.flags(1 / (1 + np.exp(-1.1 * (np.log(income) - 10.2) + 1.2 * urban[town])), rows)
+    owner = draws.flags(logistic(1.1 * (np.log(income) - 10.2) - 1.2 * urban[town]), rows)
     columns: Columns = {
         "county": name_codes(county, "county", counties),
         "fuel": name_codes(draws.codes_by_row(fuels[state]), "fuel", 6),
@@ -301,7 +302,8 @@ def make_structural(
         count = min(place, 1 + int(draws.below(parents)), place)
         chosen = np.sort(draws.permutation(place)[:count]) if place else np.zeros(0, dtype=np.int64)
         cells = int(np.prod(sizes[chosen])) if count else 1
-        plans.append((chosen, draws.codes(np.ones(sizes[place]), cells), draws.gamma(1.0, sizes[place])))
+        answers = draws.codes(np.ones(sizes[place]), cells)
+        plans.append((chosen, answers, draws.gamma(1.0, sizes[place])))
     for place, (chosen, answers, weights) in enumerate(plans):
         cell = np.zeros(rows, dtype=np.int64)
         for parent in chosen:
@@ -387,7 +389,7 @@ def make_survey(
         columns[f"s{scale + 1}_sum"] = answers.sum(axis=1)
         grand += columns[f"s{scale + 1}_sum"]
     columns["total"] = grand
-    columns["treated"] = draws.flags(1 / (1 + np.exp(2.5 + 1.2 * health)), rows)
+    columns["treated"] = draws.flags(logistic(-2.5 - 1.2 * health), rows)
     return columns
 
 
@@ -435,7 +437,7 @@ def make_gaps(rows: int, draws: Draws, *, questions: int, waves: int) -> Columns
     age = 18 + draws.below(70, rows)
     job = draws.flags(np.where(age < 65, 0.7, 0.1), rows)
     income = np.round(np.exp(9.8 + 0.3 * mood + 0.5 * draws.normal(rows)), -2)
-    hidden = draws.flags(1 / (1 + np.exp(4.0 - 1.6 * (np.log(income) - 9.8) * 2)), rows)
+    hidden = draws.flags(logistic(1.6 * (np.log(income) - 9.8) * 2 - 4.0), rows)
     hours = np.clip(np.round(38 + 8 * draws.normal(rows)), 1, 80)
     children = draws.geometric(0.45, rows)
     columns: Columns = {
@@ -449,7 +451,7 @@ def make_gaps(rows: int, draws: Draws, *, questions: int, waves: int) -> Columns
     }
     gone = np.zeros(rows, dtype=np.bool_)
     for wave in range(waves):
-        gone = gone | draws.flags(1 / (1 + np.exp(2.2 - leave_load[wave] * 2 * mood)), rows)
+        gone = gone | draws.flags(logistic(leave_load[wave] * 2 * mood - 2.2), rows)
         for question in range(questions):
             score = loads[question] * mood + draws.normal(rows)
             size = int(points[question])

@@ -11,6 +11,7 @@ from margrave.benchmark.nursery.table import (
     Floats,
     NurseryTable,
     Whole,
+    logistic,
     name_codes,
     zipf_weights,
 )
@@ -72,13 +73,14 @@ def _draw_days(rows: int, draws: Draws, seasonal: bool) -> NDArray[np.datetime64
 def _charge(rows: int, draws: Draws, length: Whole, cost: Floats, frailty: Floats) -> Columns:
     """Amounts, who pays, how it ended, and two numbers that a part of the rows has."""
     charge = np.round(np.exp(6.5 + 0.5 * cost + 0.2 * draws.normal(rows)) * (1 + length), 2)
-    payers = np.column_stack([np.ones(rows), 0.8 * frailty, -0.5 * np.ones(rows), -np.log1p(length)])
-    payer = draws.codes_by_row(payers)
+    flat = np.ones(rows)
+    payer_scores = np.column_stack([flat, 0.8 * frailty, -0.5 * flat, -np.log1p(length)])
+    payer = draws.codes_by_row(payer_scores)
     share = np.array([0.95, 0.8, 0.9, 1.0])[payer]
     pressure = np.round(120 + 8 * frailty + 14 * draws.normal(rows))
     return {
         "charge": charge,
-        "died": draws.flags(1 / (1 + np.exp(4.5 - frailty - 0.03 * length)), rows),
+        "died": draws.flags(logistic(frailty - 4.5 + 0.03 * length), rows),
         "length": length,
         "paid": np.round(charge * share * (1 - 0.03 * draws.uniform(rows)), 2),
         "payer": np.array(["public", "private", "employer", "self"])[payer],

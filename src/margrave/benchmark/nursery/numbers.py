@@ -18,6 +18,7 @@ from margrave.benchmark.nursery.table import (
     Floats,
     NurseryTable,
     grade,
+    logistic,
     name_codes,
     zipf_weights,
 )
@@ -33,14 +34,14 @@ def make_tax_units(rows: int, draws: Draws, *, sources: int) -> Columns:
     loads = 1.2 * draws.normal(sources)
 
     wealth = draws.normal(rows)
-    married = draws.flags(1 / (1 + np.exp(-0.3 - 0.4 * wealth)), rows)
+    married = draws.flags(logistic(0.3 + 0.4 * wealth), rows)
     wage = np.where(
         draws.flags(0.8, rows), np.exp(10 + 0.4 * married + 0.5 * wealth + 0.5 * draws.normal(rows)), 0
     )
     columns: Columns = {"married": married, "wage": np.round(wage, 0)}
     total = columns["wage"].copy()
     for place in range(sources):
-        held = draws.flags(1 / (1 + np.exp(-np.log(chances[place]) - loads[place] * wealth)), rows)
+        held = draws.flags(logistic(np.log(chances[place]) + loads[place] * wealth), rows)
         size = np.exp(levels[place] + 0.4 * wealth) * (draws.pareto(tails[place], rows) - 1)
         amount = np.where(held, size, 0)
         if place % 3 == 2:  # gains may be losses
@@ -133,7 +134,7 @@ def make_loans(rows: int, draws: Draws, *, bureau: int = 25, flags: int = 6) -> 
         values = np.round(amount).astype(np.int64)
         columns[f"{kind}_{place // len(BUREAU) + 1}"] = np.minimum(values, 2_000_000)
     for place in range(flags):
-        chance = 1 / (1 + np.exp(-flag_levels[place] - 0.7 * traits @ flag_loads[place]))
+        chance = logistic(flag_levels[place] + 0.7 * traits @ flag_loads[place])
         columns[f"flag_{place + 1}"] = draws.flags(chance, rows)
     return columns
 
@@ -148,14 +149,15 @@ def _describe_contract(rows: int, draws: Draws, traits: Floats) -> Columns:
     funded = granted - np.round(granted * held_back)
     risk = -0.7 * traits[:, 1] - 0.3 * traits[:, 2] + 0.3 * traits[:, 3] + 0.5 * draws.normal(rows)
     subgrade = grade(risk, 35)
+    letter = np.array(list("ABCDEFG"))[subgrade // 5]
     rate = np.round(5.3 + 0.62 * subgrade + 0.01 * np.floor(20 * draws.uniform(rows)), 2)
-    term = np.where(draws.flags(1 / (1 + np.exp(1.2 - np.log(granted / 9_000))), rows), 60, 36)
+    term = np.where(draws.flags(logistic(np.log(granted / 9_000) - 1.2), rows), 60, 36)
     monthly = rate / 1200
     instalment = granted * monthly / (1 - (1 + monthly) ** -term)
     issued = np.datetime64("2012-01") + draws.below(60, rows).astype("timedelta64[M]")
     ends = np.where(draws.flags(0.3, rows), 1.0, draws.uniform(rows))
     last = issued + np.maximum(1, np.round(term * ends)).astype("timedelta64[M]")
-    bad = draws.flags(1 / (1 + np.exp(3.0 - 0.9 * risk)), rows)
+    bad = draws.flags(logistic(0.9 * risk - 3.0), rows)
     paid = np.round(instalment * term * ends * np.where(bad, 0.6, 1.0), 2)
     return {
         "amount": asked.astype(np.int64),
@@ -171,7 +173,7 @@ def _describe_contract(rows: int, draws: Draws, traits: Floats) -> Columns:
         "rate": rate,
         "recovered": np.where(bad, np.round(0.1 * paid * draws.uniform(rows), 2), 0.0),
         "status": np.where(bad, "charged off", np.where(ends == 1.0, "paid", "current")),
-        "subgrade": np.char.add(np.array(list("ABCDEFG"))[subgrade // 5], (subgrade % 5 + 1).astype(str)),
+        "subgrade": np.char.add(letter, (subgrade % 5 + 1).astype(str)),
         "term": np.char.add(term.astype(str), " months"),
     }
 
@@ -188,7 +190,7 @@ def _describe_borrower(rows: int, draws: Draws, traits: Floats, purpose_scores: 
         "employed_years": np.ma.masked_array(years.astype(np.int64), draws.flags(0.06, rows)),
         "home": np.array(["mortgage", "own", "rent"])[draws.codes_by_row(home_scores)],
         "income": income.astype(np.int64),
-        "inquiries": draws.geometric(1 / (1 + np.exp(0.5 * traits[:, 3] - 0.4)), rows),
+        "inquiries": draws.geometric(logistic(0.4 - 0.5 * traits[:, 3]), rows),
         "purpose": name_codes(draws.codes_by_row(traits @ purpose_scores.T), "purpose", 12),
         "score_high": (score + 4).astype(np.int64),
         "score_low": score.astype(np.int64),
@@ -242,7 +244,7 @@ def make_copula(
         score /= np.sqrt(loads[place] @ loads[place] + noise**2)
         columns[f"n{place + 1:02}"] = _shape_margin(score, place % 6, float(scale[place]))
     if target:
-        chance = 1 / (1 + np.exp(1.5 - 1.5 * hidden[0] @ aim))
+        chance = logistic(1.5 * hidden[0] @ aim - 1.5)
         columns["label"] = draws.flags(chance, rows)
     return columns
 
@@ -254,7 +256,7 @@ def _shape_margin(score: Floats, kind: int, scale: float) -> Floats:
     if kind == 1:
         return np.round(100 * scale * np.exp(0.9 * score), 2)
     if kind == 2:
-        return np.round(1 / (1 + np.exp(-1.702 * score)), 4)
+        return np.round(logistic(1.702 * score), 4)
     if kind == 3:
         return np.round(scale * np.log1p(np.exp(2 * score)), 4)
     if kind == 4:
@@ -368,7 +370,8 @@ def make_meters(rows: int, draws: Draws, *, stations: int, curved: bool) -> Colu
     station = draws.codes(zipf_weights(stations, 0.5), rows)
     hour, month = draws.below(24, rows), 1 + draws.below(12, rows)
     warmth = 11 + base[station] - 9 * np.cos(2 * np.pi * (month - 1) / 12)
-    temperature = np.round(warmth - 4 * np.cos(2 * np.pi * (hour - 3) / 24) + 2.5 * draws.normal(rows), 1)
+    of_the_hour = 4 * np.cos(2 * np.pi * (hour - 3) / 24)
+    temperature = np.round(warmth - of_the_hour + 2.5 * draws.normal(rows), 1)
     load = np.abs(temperature - 17) if curved else temperature
     demand = np.round(40 + 1.5 * load + 8 * (hour >= 8) + 5 * draws.normal(rows), 1)
     return {

@@ -195,6 +195,11 @@ def grade(scores: Floats, grades: int) -> Whole:
     return np.asarray(np.searchsorted(ends, scores, side="right"), dtype=np.int64)
 
 
+def logistic(score: float | Floats) -> Floats:
+    """The chance whose log odds are the score."""
+    return np.asarray(1 / (1 + np.exp(-np.asarray(score, dtype=np.float64))), dtype=np.float64)
+
+
 def zipf_weights(count: int, power: float = 1.1) -> Floats:
     """Weights of a few frequent and many rare codes: 1 over the rank to a power, shape [count]."""
     return np.asarray(1.0 / np.arange(1, count + 1) ** power, dtype=np.float64)

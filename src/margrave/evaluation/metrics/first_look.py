@@ -206,7 +206,8 @@ def find_missing(real: dict[str, Truths], synthetic: dict[str, Truths]) -> list[
             )
             found.append(Finding("missing", f"{inner} only with {outer}", kept, words))
         elif i < j:
-            real_rows, rows = float(alone[i, j] + alone[j, i]), float(made[i, j] + made[j, i])
+            real_rows = float(alone[i, j] + alone[j, i])
+            rows = float(made[i, j] + made[j, i])
             kept = share_kept(real_rows, max(rows, real_rows), float(chance[i, j] + chance[j, i]))
             words = (
                 f"One of {inner} and {outer} is missing without the other in {rows:.1%} of its rows, "

@@ -191,7 +191,8 @@ def sliced_distance(first: Share, second: Share, directions: NDArray[np.float64]
         order = np.argsort(heights, axis=1)
         gaps = np.diff(np.take_along_axis(heights, order, axis=1), axis=1)
         # Cells of no change may be left out: the distribution functions differ by the same there.
-        total += float((np.abs(np.cumsum(change[places][order], axis=1)[:, :-1]) * gaps).sum())
+        running = np.cumsum(change[places][order], axis=1)
+        total += float((np.abs(running[:, :-1]) * gaps).sum())
     return total / len(directions)
 
 

@@ -180,9 +180,11 @@ def _chances(train: Rows, tested: Rows, schema: Schema, target: str, classes: An
     """The chance of each question for each tested row, shape [rows, questions]."""
     answers: Truths = classes(train)
     several = answers.shape[1] > 1
-    wanted = (
-        np.where(answers.any(axis=1), answers.argmax(axis=1), answers.shape[1]) if several else answers[:, 0]
-    )
+    if several:
+        # Rows of none of the classes make a class of their own.
+        wanted = np.where(answers.any(axis=1), answers.argmax(axis=1), answers.shape[1])
+    else:
+        wanted = answers[:, 0]
     values = np.unique(wanted)
     chances = np.zeros((tested.size, answers.shape[1]))
     if values.size < 2:
@@ -243,8 +245,10 @@ def _thin_points(points: Points) -> Points:
     if len(points) <= POINTS:
         return points
     along = np.append(0.0, np.abs(np.diff(points, axis=0)).sum(axis=1).cumsum())
+    last = len(points) - 1
     places = np.searchsorted(along, np.linspace(0, along[-1], POINTS))
-    return np.asarray(points[np.unique(np.clip(np.append(places, [0, len(points) - 1]), 0, len(points) - 1))])
+    kept = np.unique([0, *np.minimum(places, last), last])
+    return np.asarray(points[kept])
 
 
 MOST_POINTS = 1200
@@ -323,7 +327,8 @@ def principal(points: Points, dimensions: int) -> Points:
     centred = points - points.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
     vectors = vectors[:, np.argsort(-values)[:dimensions]]
-    vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+    largest = np.abs(vectors).argmax(axis=0)
+    vectors = vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])])
     found = centred @ vectors
     return np.column_stack([found, np.zeros(len(found))]) if found.shape[1] < 2 else found
 

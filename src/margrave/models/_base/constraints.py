@@ -216,7 +216,8 @@ def sample_consistent(
         return found
     evidence = check_evidence(model.domain, given, rows)
     # What no drawn code can mend is refused before any row is drawn anew.
-    if not rules.possible({n: np.broadcast_to(c, rows) for n, c in evidence.items()}, rows, known).all():
+    given_codes = {n: np.broadcast_to(c, rows) for n, c in evidence.items()}
+    if not rules.possible(given_codes, rows, known).all():
         raise _impossible()
     columns = [np.array(column) for column in found.columns]
     _made_room(model, rules, columns, rng, evidence, known)

@@ -46,7 +46,7 @@ class PublicRows:
     def of(cls, domain: Domain, names: Sequence[str], columns: Sequence[NDArray[np.integer]]) -> PublicRows:
         """Pool rows of public codes; without a public attribute one row stands for all."""
         sizes = domain.shape(names)
-        starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+        starts = np.cumsum([0, *sizes])
         if not names:
             one = np.ones(1, np.float32)
             return cls((), starts, np.zeros((1, 0), np.int32), one, np.zeros(1, np.int64))
@@ -57,7 +57,8 @@ class PublicRows:
         # begins.
         order = np.lexsort(lines)
         ranked = lines[:, order]
-        fresh = np.concatenate([[True], (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)])
+        differs = (ranked[:, 1:] != ranked[:, :-1]).any(axis=0)
+        fresh = np.concatenate([[True], differs])
         places = np.empty(len(order), np.int64)
         places[order] = np.cumsum(fresh) - 1
         distinct = np.ascontiguousarray(ranked[:, fresh].T)
@@ -82,7 +83,7 @@ class PublicRows:
         try:
             places = [int(place) for place in np.asarray(state["public"], dtype=np.int64)]
             names = tuple(domain.names[place] for place in places)
-            starts = np.concatenate([[0], np.cumsum(domain.shape(names), dtype=np.int64)]).astype(np.int64)
+            starts = np.cumsum([0, *domain.shape(names)])
             codes = np.ascontiguousarray(state["rows"], dtype=np.int32)
             weights = np.ascontiguousarray(state["row_weights"], dtype=np.float32)
             lines = np.asarray(state["places"], dtype=np.int64)

@@ -108,7 +108,8 @@ class Dual:
         # With ridges as precisions of independent potentials these are the covariances of the differences
         # to the first label; the ridge on the differences is the inverse.
         loose = 1.0 / self.ridge
-        self._tight = np.asarray(np.linalg.inv(loose[:, 1:, None] * np.eye(free) + loose[:, :1, None]))
+        covariances = loose[:, 1:, None] * np.eye(free) + loose[:, :1, None]
+        self._tight = np.asarray(np.linalg.inv(covariances))
         bent[np.arange(lines), np.arange(lines)] += self._tight
         size = lines * free
         self._inverse = np.linalg.inv(bent.transpose(0, 2, 1, 3).reshape(size, size))

@@ -332,7 +332,8 @@ def _tables(
                 ConstrainedPair(constraint.keys((one, two))[0], pairs[here].ravel(), weights[here].ravel())
             )
     rows = np.concatenate([at[name] for name in constraint.names])
-    measured = np.concatenate([np.full(len(at[name]), known[at[name]].any()) for name in constraint.names])
+    # Codes of an attribute of which anything was measured count as measured.
+    measured = np.concatenate([np.full(at[n].size, known[at[n]].any()) for n in constraint.names])
     return ConstrainedTables(constraint, rows, constraint.codes + within[:, None], measured, tuple(found))
 
 
@@ -361,8 +362,10 @@ class ConstrainedPart:
     def spread(self, shares: Singles, logs: Singles) -> None:
         """Put the one-ways of T in place of Q in `shares`; the codes of other attributes stay."""
         tables, kind = self.tables, shares.dtype.type
-        # A run in double precision hands in tables of that type; the cells follow.
-        self._cells = self._cells.astype(kind, copy=False)
+        # A run in double precision hands in tables of that type; the cells, which are written anew below,
+        # follow. What they hold is not cast: it may be no number.
+        if self._cells.dtype != kind:
+            self._cells = np.empty(self._cells.shape, kind)
         own = np.maximum(logs[tables.rows], kind(tables.constraint.lowest))
         # An attribute that was never measured has logarithm 0 for every code: within the rules it stays even.
         self._logs = np.where(tables.measured[:, None], own, kind(0.0))

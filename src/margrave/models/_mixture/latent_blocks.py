@@ -139,7 +139,9 @@ class LatentBlock:
         """Each state's distribution of some of the attributes, shape [their cells, states]."""
         table = self.block(names[0])
         for name in names[1:]:
-            table = (table[:, None, :] * self.block(name)[None, :, :]).reshape(-1, table.shape[1])
+            # Given its state the attributes of a block are independent.
+            product = table[:, None, :] * self.block(name)[None, :, :]
+            table = product.reshape(-1, table.shape[1])
         return table
 
 
@@ -203,7 +205,7 @@ def dependences(domain: Domain, pairs: Floats, tables: Sequence[Pooled] = (), ro
         tables: What was measured.
         rows: Rows that the tables stand for.
     """
-    starts = np.concatenate([[0], np.cumsum(domain.sizes)])
+    starts = np.cumsum([0, *domain.sizes])
     measured = {table.clique: table for table in tables if not table.inferred}
     found = np.zeros((len(domain), len(domain)))
     for i, j in itertools.combinations(range(len(domain)), 2):

@@ -131,11 +131,14 @@ class ConditionedBlock:
         count = self.table.shape[1]
         # Rows with the same given codes and component share one distribution.
         pairs, which = np.unique(cells * count + components, return_inverse=True)
-        starts, lengths = firsts[pairs // count], firsts[pairs // count + 1] - firsts[pairs // count]
+        kinds = pairs // count
+        starts = firsts[kinds]
+        lengths = firsts[kinds + 1] - starts
         # Stretches of unlike length are padded to the longest; what lies beyond one's own length gets weight
         # 0.
-        places = np.minimum(starts[:, None] + np.arange(max(int(lengths.max(initial=1)), 1)), len(order) - 1)
-        inside = np.arange(places.shape[1]) < lengths[:, None]
+        steps = np.arange(max(int(lengths.max(initial=1)), 1))
+        inside = steps < lengths[:, None]
+        places = np.minimum(starts[:, None] + steps, len(order) - 1)
         table = np.where(inside, self.table[order[places], (pairs % count)[:, None]], 0.0)
         # A component that gives none of these cells any weight says nothing: all of them are alike then.
         empty = table.sum(axis=1) <= 0.0
@@ -200,7 +203,7 @@ class MixtureModel(Model):
         self._domain = domain
         self._total = float(total)
         self.weights = np.asarray(weights, dtype=np.float64)
-        self._starts = np.concatenate([[0], np.cumsum(domain.sizes)]).astype(np.int64)
+        self._starts = np.cumsum([0, *domain.sizes])
         self.fitted = np.asarray(shares, dtype=np.float64)
         self.information = information
         self.descent = descent

@@ -154,7 +154,8 @@ def _balance(
         return
     expected = _expect_pairs(model, [names[i] for i in near], weights, len(keys), sums)
     sizes = [model.domain.sizes[i] for i in near]
-    starts, place = np.concatenate([[0], np.cumsum(sizes)]), {names[i]: p for p, i in enumerate(near)}
+    starts = np.cumsum([0, *sizes])
+    place = {names[i]: p for p, i in enumerate(near)}
     apart = {}
     for latent_block in model.latent_blocks:
         inside = [name for name in latent_block.names if name in place]
@@ -163,11 +164,12 @@ def _balance(
         for one, two in permutations(inside, 2):
             a, b = (slice(starts[place[n]], starts[place[n] + 1]) for n in (one, two))
             table = len(keys) * latent_block.mixed((one, two), weights)
-            for name, whole in ((one, table.sum(axis=1)[:, None]), (two, table.sum(axis=0)[None, :])):
+            margins = {name: table.sum(axis=1 - axis) for axis, name in enumerate((one, two))}
+            for axis, (name, margin) in enumerate(margins.items()):
                 # Given columns have other one-ways than the model, so the block's table is scaled to theirs.
                 if name in sums:
-                    counts = sums[name].sum(axis=1).reshape((-1, 1) if name == one else (1, -1))
-                    table = table * (counts / np.maximum(whole, 1e-300))
+                    factors = sums[name].sum(axis=1) / np.maximum(margin, 1e-300)
+                    table = table * np.expand_dims(factors, 1 - axis)
             expected[a, b] = table
     moved = [columns[i] for i in near]
     most = max(min(SWAPS_A_ROW, MAX_SWAPS // len(near)), MIN_SWAPS)

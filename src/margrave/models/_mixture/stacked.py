@@ -78,7 +78,7 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
     A table of three or more attributes counts through its pairs: each is its sum over the others, with the
     variances added up. What overlapping tables say of one pair is pooled by precision.
     """
-    starts = np.concatenate([[0], np.cumsum(domain.sizes)]).astype(np.int64)
+    starts = np.cumsum([0, *domain.sizes])
     codes = int(starts[-1])
     pairs, weights = np.zeros((codes, codes), np.float64), np.zeros((codes, codes), np.float64)
     ones, one_weights = np.zeros(codes), np.zeros(codes)

@@ -137,7 +137,7 @@ class ConstrainedShares:
 
     def __init__(self, domain: Domain, device: Device) -> None:
         self.device, self.domain = device, domain
-        self.starts = np.concatenate([[0], np.cumsum(domain.sizes)]).tolist()
+        self.starts = np.cumsum([0, *domain.sizes]).tolist()
         self.constraint_blocks: tuple[ConstraintBlock, ...] = constraint_blocks(domain)
         self._places = [
             [domain.index(name) for name in constraint.names] for constraint in self.constraint_blocks

@@ -113,7 +113,7 @@ def balance(
     """
     if len(groups) < 2 or len(columns) < 2 or passes < 1:
         return [np.array(column, dtype=np.int64) for column in columns]
-    starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
+    starts = np.cumsum([0, *sizes])
     by = order_by_group(groups, int(groups.max()) + 1)
     codes = lines_of(columns, starts, by).astype(_narrowest(int(starts[-1])))
     # The excess begins at minus the expectation, and counting adds the rows.
@@ -199,9 +199,9 @@ def balance_column(
         rng: Source of randomness.
         most: Rows that take part, at most: stretches of neighbours, spread over all groups.
     """
-    starts = np.concatenate([[0], np.cumsum([len(counts) for counts in expected])])[:-1].astype(np.int64)
     others = np.asarray(drawn, dtype=np.int64)
     # Rows of all tables stand one below the other; starts say where each attribute's begin.
+    starts = np.cumsum([0, *(len(counts) for counts in expected)])[:-1]
     excess = (-np.concatenate(expected)).astype(np.float32)
     _count_with(codes, v, others, starts, excess)
     # Of many rows a part in stretches is enough, since swaps need near neighbours to try.
@@ -231,7 +231,7 @@ def sum_by_code(codes: NDArray[Any], sizes: Sequence[int], shares: Floats | Sing
         sizes: Codes of each attribute.
         shares: Of each code of the attribute that is to be drawn, in each row: shape [rows, codes].
     """
-    starts = np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
+    starts = np.cumsum([0, *sizes])
     table = np.zeros((starts[-1], shares.shape[1]))
     for first in range(0, len(codes), SUMMED_AT_ONCE):
         part = slice(first, first + SUMMED_AT_ONCE)
@@ -314,6 +314,15 @@ def _change(one: Lines, two: Lines, v: int, excess: Singles) -> float:
 
 
 @compile_kernel
+def _move(excess: Singles, other: int, old: int, new: int) -> None:
+    """A row with the code `other` of one attribute goes from an old code of another to a new one."""
+    excess[new, other] += 1
+    excess[other, new] += 1
+    excess[old, other] -= 1
+    excess[other, old] -= 1
+
+
+@compile_kernel
 def _exchange(one: Lines, two: Lines, v: int, excess: Singles) -> None:
     a, b = one[v], two[v]
     one[v], two[v] = b, a
@@ -321,9 +330,8 @@ def _exchange(one: Lines, two: Lines, v: int, excess: Singles) -> None:
         s, t = one[w], two[w]
         if s != t and w != v:
             # Two cells gain a row and two lose one, on both sides of the diagonal.
-            for code, other, by in ((b, s, 1), (a, s, -1), (a, t, 1), (b, t, -1)):
-                excess[code, other] += by
-                excess[other, code] += by
+            _move(excess, s, a, b)
+            _move(excess, t, b, a)
 
 
 @compile_kernel
@@ -403,4 +411,7 @@ def _may_swap(p: int, q: int, a: int, b: int, keys: Longs, table: Floats, state:
 @compile_kernel
 def _alone(p: int, keys: Longs) -> bool:
     """Whether the row at place p is the only one of its group."""
-    return not (p > 0 and keys[p - 1] == keys[p]) and not (p + 1 < len(keys) and keys[p + 1] == keys[p])
+    # Rows stand in the order of their groups, so another of the group would be a neighbour.
+    as_before = p > 0 and keys[p - 1] == keys[p]
+    as_after = p + 1 < len(keys) and keys[p + 1] == keys[p]
+    return not (as_before or as_after)

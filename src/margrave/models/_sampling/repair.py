@@ -343,7 +343,7 @@ def steer(
     """
     width = table.shape[1]
     # Tables lie one behind the other in one array; starts say where each begins.
-    starts = np.concatenate([[0], np.cumsum([counts.size for counts in expected])])[:-1].astype(np.int64)
+    starts = np.cumsum([0, *(counts.size for counts in expected)])[:-1]
     excess = -np.concatenate([counts.ravel() for counts in expected])
     steps = np.asarray(strides, dtype=np.int64).reshape(len(expected), len(radices)) * width
     places = _places(found.keys, np.asarray(radices, dtype=np.int64), steps, starts)

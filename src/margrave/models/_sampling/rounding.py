@@ -274,7 +274,8 @@ def _decide_halves(probabilities: Floats, order: Longs, rng: np.random.Generator
     """As `pivotal`: first which half of the codes a row gets, then the code, given the half."""
     rows, size = probabilities.shape
     middle = size // 2
-    halves = np.stack([probabilities[:, :middle].sum(axis=1), probabilities[:, middle:].sum(axis=1)], axis=1)
+    lower, upper = probabilities[:, :middle], probabilities[:, middle:]
+    halves = np.stack([lower.sum(axis=1), upper.sum(axis=1)], axis=1)
     side = pivotal(halves / halves.sum(axis=1, keepdims=True), order, rng)
     found = np.empty(rows, dtype=np.int64)
     for half, (first, end) in enumerate(((0, middle), (middle, size))):
@@ -414,7 +415,8 @@ def _cycle(open_: Floats, held: int, fresh: int, codes: Longs, lines: Longs) -> 
     Breadth first from each of the fresh line's codes that no earlier search has reached.
     """
     size = open_.shape[1]
-    came_by, came_from, queue = np.empty(size, np.int64), np.empty(held, np.int64), np.empty(size, np.int64)
+    came_by, came_from = np.empty(size, np.int64), np.empty(held, np.int64)
+    queue = np.empty(size, np.int64)
     came_by[:] = -2
     came_from[:] = -2
     # -2: not reached; -1: where the search began.

@@ -270,7 +270,8 @@ def row_model_from_state(
     # A release file may come from anybody, so shapes, types and bounds are checked before use.
     sound = total.shape == () and total.dtype.kind == "f" and np.isfinite(total) and total > 0
     sound = sound and held.ndim == 1 and held.dtype.kind in "iu" and len(set(held.tolist())) == len(held)
-    sound = sound and bool(((held >= 0) & (held < len(domain))).all()) and bool((np.diff(held) > 0).all())
+    sound = sound and bool(((held >= 0) & (held < len(domain))).all())
+    sound = sound and bool((np.diff(held) > 0).all())
     sound = sound and columns.ndim == 2 and columns.shape[0] == len(held) and columns.shape[1] >= 1
     sound = sound and columns.dtype.kind == "u"
     if not sound:

@@ -37,6 +37,8 @@ MAX_SINGLE_CATEGORY, DIGIT_BASE = 512, 256
 """Attributes with more codes than that are several categories: the digits of their codes to base 256."""
 MAX_SCORE = 4.0
 """Scores are cut there: the normal quantile of 3e-5."""
+ROWS_AT_ONCE = 4096
+"""Rows drawn from a network at a time, a bound on memory. Not measured."""
 FLOOR = 1e-6
 """Least share of a value."""
 

@@ -65,7 +65,7 @@ from margrave.models._torch.exact import (
     round_input,
     round_weights,
 )
-from margrave.models._torch.trained import MAX_SCORE, Coding
+from margrave.models._torch.trained import MAX_SCORE, ROWS_AT_ONCE, Coding
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -77,8 +77,6 @@ SHRINK = 0.5
 """Scores are multiplied by it, so that a number weighs about as much as an indicator."""
 LEAST_SHARE = 1e-3
 """Least share of a value in the logits that the generator begins with, so that none is out of its reach."""
-BLOCK = 4096
-"""Rows drawn from the generator at a time, a bound on memory. Not measured."""
 MOST_BATCH = 1 << 10
 """Most rows of a batch: sums over so many are exact, see the head of this file."""
 SIGMOID = np.rint(expit(np.arange(-DEEPEST * LOGIT, DEEPEST * LOGIT + 1) / LOGIT) * 2.0**20) / 2.0**20
@@ -302,8 +300,8 @@ class Generator:
         torch, coding = self.device.torch, self.coding
         own = [self.device.put(layer, torch.float32) for layer in layers]
         labels, blocks = draw_labels(coding, rows, rng), []
-        for first in range(0, max(rows, 1), BLOCK):
-            mine = labels[first : first + BLOCK]
+        for first in range(0, max(rows, 1), ROWS_AT_ONCE):
+            mine = labels[first : first + ROWS_AT_ONCE]
             with torch.no_grad():
                 scores, logits = self.say(own, mine, rng)
             noisy = logits.cpu().numpy().astype(np.float64) + rng.gumbel(size=tuple(logits.shape))
@@ -412,7 +410,9 @@ class Adversary:
         made = self.generator.make_vectors(state.maker, self.batch, rng)
         factors = self.judge.factors(state.judge, made, np.zeros(len(made)))
         squares: Any = sum(left.square().sum(1) * right.square().sum(1) for left, right in factors)
-        cut = (squares.sqrt() * self.scale).clamp(min=1.0).reciprocal()[:, None] * (self.scale / len(made))
+        # A gradient of norm up to 1 is taken whole, a longer one over its norm; then all are averaged.
+        norms = squares.sqrt() * self.scale
+        cut = norms.clamp(min=1.0).reciprocal()[:, None] * (self.scale / len(made))
         return [np.asarray(((left * cut).T @ right).cpu().numpy()) for left, right in factors]
 
     def finished(self, state: AdversaryState) -> tuple[Floats, ...]:

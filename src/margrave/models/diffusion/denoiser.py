@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ from margrave.models._torch.exact import (
     round_input,
     round_weights,
 )
-from margrave.models._torch.trained import MAX_SCORE, Coding
+from margrave.models._torch.trained import MAX_SCORE, ROWS_AT_ONCE, Coding
 
 Floats = NDArray[np.float64]
 
@@ -193,7 +194,8 @@ class Denoiser:
     @property
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Rows and columns of each weight matrix."""
-        return tuple((out, into + 1) for into, out in zip(self.layers[:-1], self.layers[1:], strict=True))
+        # One column more than numbers go in, for the bias.
+        return tuple((out, into + 1) for into, out in pairwise(self.layers))
 
     @property
     def uniforms(self) -> int:
@@ -356,9 +358,6 @@ Said = Callable[[int, Floats, Longs, Longs], Floats]
 """What a network says of rows at a time: from t, scores [rows, numbers], values [rows, categories] and labels
 [rows] to [rows, numbers and values]."""
 
-BLOCK = 4096
-"""Rows drawn at a time."""
-
 
 def spoken(coding: Coding, schedule: Schedule, device: Device, weights: Sequence[Floats]) -> Said:
     """What the network of these weights says; in single precision, as these rows are no private ones."""
@@ -395,8 +394,8 @@ def draw_codes(
         groups, order = np.zeros(rows, dtype=np.int64), rng.permutation(rows)
         label = np.asarray(draw_column(groups, order, coding.label[None], rng), dtype=np.int64)
     blocks = []
-    for first in range(0, max(rows, 1), BLOCK):
-        own = label[first : first + BLOCK]
+    for first in range(0, max(rows, 1), ROWS_AT_ONCE):
+        own = label[first : first + ROWS_AT_ONCE]
         scores = rng.standard_normal((len(own), len(coding.numbers)))
         sizes = np.array([category.size for category in coding.categories], dtype=np.int64)
         values = rng.integers(0, sizes, (len(own), len(sizes)))

@@ -179,7 +179,8 @@ def prefer_product(stacked: Stacked, run: Run, penalty: float, smoothness: float
     """
     at = point(_one_way_logs(stacked), np.zeros(1), stacked.starts)
     for tables in stacked.tied:  # within constraints a product of the one-ways has others
-        blocks = np.split(at.shares[tables.rows].astype(np.float64), np.cumsum(tables.constraint.sizes)[:-1])
+        ends = np.cumsum(tables.constraint.sizes)
+        blocks = np.split(at.shares[tables.rows].astype(np.float64), ends[:-1])
         # Within rules, the conditionals are those whose allowed cells have the measured one-ways.
         raked = np.concatenate(rake_block(tables.constraint, blocks, np.ones(1)))
         at.logs[tables.rows] = np.maximum(np.log(np.maximum(raked, 1e-300)), MIN_LOG_PROBABILITY)

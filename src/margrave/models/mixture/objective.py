@@ -404,7 +404,7 @@ class LatentBlockPart:
         self._pairs, self._weights = stacked.pairs[inside].copy(), stacked.pair_weights[inside].copy()
         self._inferred = None if stacked.inferred is None else stacked.inferred[np.ix_(members, members)]
         self._ordered = stacked.ordered[list(members)]
-        self._starts = np.concatenate([[0], np.cumsum(np.diff(starts)[list(members)])]).astype(np.int64)
+        self._starts = np.cumsum([0, *(starts[i + 1] - starts[i] for i in members)])
         states = min(components, STATES_A_CODE * len(self.rows))
         # States start as the first components do, so that block and plain mixture begin alike.
         logs = logs[self.rows, :states]

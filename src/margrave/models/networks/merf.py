@@ -121,7 +121,7 @@ class Waves:
         grouping: CodeGrouping | None = None,
     ) -> None:
         self.device, self.features = device, moments.embedding
-        single, starts = device.torch.float32, np.concatenate([[0], np.cumsum(domain.sizes)]).tolist()
+        single, starts = device.torch.float32, np.cumsum([0, *domain.sizes]).tolist()
 
         def part(name: str) -> slice:
             at = domain.index(name)

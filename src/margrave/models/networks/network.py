@@ -212,7 +212,8 @@ class Network(ProductsEstimator["NetworkModel"]):
         """
         ways = alone(domain, tables, rows)
         network = Generator(device, self.noise, self.widths, domain.sizes, np.random.default_rng(self.seed))
-        network.parts(network.start)[-1].copy_(device.put(np.log(ways[:, 0]), device.torch.float32))
+        biases = network.parts(network.start)[-1]
+        biases.copy_(device.put(np.log(ways[:, 0]), device.torch.float32))
         return network
 
     def _train_network(

@@ -76,7 +76,8 @@ class Embedding:
             if name in self.apart:
                 # A random order of the corners on a line stands for a direction among them: it takes one
                 # number in place of one a code.
-                even = np.tile(((np.arange(self.domain[name]) + 0.5) / self.domain[name])[:, None], count)
+                corners = (np.arange(self.domain[name]) + 0.5) / self.domain[name]
+                even = np.tile(corners[:, None], count)
                 # Uniform numbers in a random order, stretched by the attribute's part of the sphere.
                 part = rng.permuted(even, axis=0) * part
             parts.append(part)
@@ -87,7 +88,8 @@ class Embedding:
         found = np.zeros((directions[0].shape[1], 1))
         for name, part in zip(clique, directions, strict=True):
             # Scores add up over attributes, so those of all cells follow from those of codes.
-            found = (found[:, :, None] + (self.place(name) @ part).T[:, None, :]).reshape(len(found), -1)
+            of_codes = (self.place(name) @ part).T
+            found = (found[:, :, None] + of_codes[:, None, :]).reshape(len(found), -1)
         return found
 
     def nearest(self, name: str, points: NDArray[np.floating]) -> NDArray[np.int64]:
@@ -272,7 +274,7 @@ def _pull(torch: Any, miss: Any, orders: Any, lengths: Any) -> Any:
     below = signs.cumsum(2)
     # Sums from a cell's own place on are the whole less what lies before.
     after = below[:, :, -1:] - below + signs
-    whole = torch.cat([after, torch.zeros_like(miss[:, :1])[:, None, :].expand(-1, len(orders), -1)], 2)
+    whole = torch.nn.functional.pad(after, (0, 1))
     # From sorted places back to cells.
     found = torch.zeros_like(miss)[:, None, :].expand_as(whole).clone()
     return found.scatter_(2, orders.expand_as(whole), whole).mean(1)

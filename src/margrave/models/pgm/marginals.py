@@ -171,7 +171,9 @@ def _attributes_kept(tables: Sequence[Table], i: int, j: int, out: tuple[int, ..
 def _cells(tables: Sequence[Table], choice: tuple[int, int, tuple[int, ...]]) -> float:
     """Cells of the product that a choice of two tables would make."""
     i, j, kept = choice
-    sizes = {v: n for t, names in (tables[i], tables[j]) for v, n in zip(names, t.shape, strict=True)}
+    sizes: dict[int, int] = {}
+    for table, names in (tables[i], tables[j]):
+        sizes.update(zip(names, table.shape, strict=True))
     return float(np.prod([sizes[v] for v in kept]))
 
 

@@ -515,7 +515,8 @@ class _Work:
         keys = np.zeros(codes.shape[1], dtype=np.int64)
         for u in parents:
             keys = keys * self.layout.sizes[u] + codes[u]
-        codes[v] = _draw_column(keys, np.moveaxis(table, 0, -1).reshape(-1, self.layout.sizes[v]), rng)
+        lines = np.moveaxis(table, 0, -1).reshape(-1, self.layout.sizes[v])
+        codes[v] = _draw_column(keys, lines, rng)
 
     def _free(self, v: int) -> tuple[int, ...]:
         return tuple(sorted(u for u in self.layout.tree.later[v] if u not in self.given))

@@ -330,7 +330,8 @@ def move_rows(
     places = [np.array([wanted.names.index(n) for n in clique], np.int64) for clique in wanted.cliques]
     sizes = [np.array(wanted.domain.shape(clique), np.int64) for clique in wanted.cliques]
     # Targets are scaled to the number of rows that are moved.
-    goals = [table.ravel() * (columns.shape[1] / max(float(table.sum()), 1e-300)) for table in wanted.tables]
+    rows = columns.shape[1]
+    goals = [table.ravel() * (rows / max(float(table.sum()), 1e-300)) for table in wanted.tables]
     parts, state = list(zip(places, sizes, goals, strict=True)), fresh_state(rng)
     errors = np.array([distance(columns, *part) for part in parts])
     for t in range(iterations):

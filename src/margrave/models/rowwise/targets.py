@@ -97,7 +97,8 @@ def make_agree(
         marginals = [_over(values[k], tables[k].clique, a) for k in mine]
         # A cell of the marginal sums cells of the table, so its variance is the sum of theirs, in the mean
         # over cells.
-        weights = [m.size / float((tables[k].sigma ** 2).sum()) for k, m in zip(mine, marginals, strict=True)]
+        variances = [float((tables[k].sigma ** 2).sum()) for k in mine]
+        weights = [m.size / variance for m, variance in zip(marginals, variances, strict=True)]
         # The common marginal is the mean of all, weighted by precision.
         target = sum(w * m for w, m in zip(weights, marginals, strict=True)) / (sum(weights) or 1.0)
         for k, marginal in zip(mine, marginals, strict=True):
@@ -249,7 +250,10 @@ def link_rows(wanted: Targets, rows: int, rng: np.random.Generator) -> Rows:
     largest; by its one-way where no table ties it to any: shape [names, rows].
     """
     # Divided by their sums, which all are the rows but for rounding.
-    tables = {c: t / max(float(t.sum()), 1e-300) for c, t in zip(wanted.cliques, wanted.tables, strict=True)}
+    tables = {
+        clique: table / max(float(table.sum()), 1e-300)
+        for clique, table in zip(wanted.cliques, wanted.tables, strict=True)
+    }
     drawn: dict[str, NDArray[np.int64]] = {}
     ties: dict[tuple[str, Clique], tuple[float, Clique]] = {}
     while len(drawn) < len(wanted.names):

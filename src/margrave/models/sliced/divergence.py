@@ -151,7 +151,9 @@ class SlicedDivergence:
 def _kernel(torch: Any, one: Any, other: Any, scale: Any) -> Any:
     """exp(-distance^2 / (2 scale^2)) on each slice, shape [slices, rows of one, rows of the other]."""
     left, right = one / scale[:, None, None], other / scale[:, None, None]
-    lengths = (left**2).sum(-1)[:, :, None] + (right**2).sum(-1)[:, None, :]
+    # The squared distance is the squared lengths of both, less twice their product.
+    left_lengths, right_lengths = (left**2).sum(-1), (right**2).sum(-1)
+    lengths = left_lengths[:, :, None] + right_lengths[:, None, :]
     # Rounding may leave a square just below 0, where rows are equal.
     return torch.baddbmm(lengths, left, right.transpose(-1, -2), beta=-0.5).clamp(max=0.0).exp()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from margrave.report.html import (
+    Level,
     Markup,
     count,
     details,
@@ -31,12 +32,11 @@ if TYPE_CHECKING:
     from margrave.evaluation.review import Review
 
 
-GOOD, CARE, FAR = 2, 1, 0
-LEVELS = {GOOD: "✓ close", CARE: "! in part", FAR: "✗ far off"}
+LEVELS = {Level.GOOD: "✓ close", Level.FAIR: "! in part", Level.BAD: "✗ far off"}
 HEADLINES = {
-    GOOD: "Close to the real table in all that was judged.",
-    CARE: "Close to the real table in part: see what to look at.",
-    FAR: "Far from the real table in at least one respect: see what to look at.",
+    Level.GOOD: "Close to the real table in all that was judged.",
+    Level.FAIR: "Close to the real table in part: see what to look at.",
+    Level.BAD: "Far from the real table in at least one respect: see what to look at.",
 }
 SLIGHT, LARGE = 0.02, 0.1
 """Mean share of rows to change in a column: below the first it is close, above the second far off."""
@@ -60,14 +60,14 @@ class Aspect:
         key: Short name, the same for all tables.
         title: Heading of its column.
         value: What stands in the table, in a few characters.
-        level: GOOD, CARE or FAR; None where it is told and not judged.
+        level: How the table comes off in it; None where it is told and not judged.
         words: A whole sentence.
     """
 
     key: str
     title: str
     value: str
-    level: int | None
+    level: Level | None
     words: str
 
 
@@ -83,7 +83,7 @@ class Verdict:
         look: Sentences on what to look at.
     """
 
-    level: int
+    level: Level
     headline: str
     aspects: tuple[Aspect, ...]
     good: tuple[str, ...]
@@ -94,9 +94,9 @@ def judge_comparison(comparison: Comparison) -> Verdict:
     """The verdict on the synthetic table of a comparison."""
     found = aspects(comparison, None)
     levels = [aspect.level for aspect in found if aspect.level is not None]
-    level = min(levels, default=CARE)
-    good = [aspect.words for aspect in found if aspect.level == GOOD]
-    look = [aspect.words for aspect in found if aspect.level is not None and aspect.level < GOOD]
+    level = min(levels, default=Level.FAIR)
+    good = [aspect.words for aspect in found if aspect.level == Level.GOOD]
+    look = [aspect.words for aspect in found if aspect.level is not None and aspect.level < Level.GOOD]
     look += [words for score in comparison.scores for words in score.words[:TOLD]]
     look += _unlike(comparison)
     return Verdict(level, HEADLINES[level], found, tuple(good), tuple(look))
@@ -134,11 +134,11 @@ class _Values:
             return self.references.get(reference, {}).get(name, math.nan)
         return self.scores[name].value if name in self.scores else math.nan
 
-    def level(self, good: bool, fair: bool) -> int | None:
+    def level(self, good: bool, fair: bool) -> Level | None:
         """The level of the synthetic table; none for references."""
         if not self.own:
             return None
-        return GOOD if good else CARE if fair else FAR
+        return Level.GOOD if good else Level.FAIR if fair else Level.BAD
 
 
 def _columns(own: _Values) -> Aspect | None:
@@ -164,7 +164,7 @@ def _first_look(own: _Values) -> Aspect | None:
     shown = percent(kept, 0)
     words = (
         f"Orders, equalities, dependencies, gaps, strong correlations, codes and spelling are kept to {shown}"
-        f"{'.' if level == GOOD else ': the worst are named below.'}"
+        f"{'.' if level == Level.GOOD else ': the worst are named below.'}"
     )
     return Aspect("first look", title, shown, level, words)
 
@@ -187,10 +187,10 @@ def _dependence_judged(own: _Values, kept: float) -> Aspect:
         return Aspect("dependence", "Dependence kept", "–", None, words)
     shown = percent(kept, 0)
     words = {
-        GOOD: f"How columns depend on each other is kept: {shown} of it.",
-        CARE: f"How columns depend on each other is kept in part: {shown} of it.",
+        Level.GOOD: f"How columns depend on each other is kept: {shown} of it.",
+        Level.FAIR: f"How columns depend on each other is kept in part: {shown} of it.",
     }.get(
-        own.level(kept >= KEPT, kept >= LOST) or FAR,
+        own.level(kept >= KEPT, kept >= LOST) or Level.BAD,
         f"Much of how columns depend on each other is lost: {shown} is kept.",
     )
     return Aspect("dependence", "Dependence kept", shown, own.level(kept >= KEPT, kept >= LOST), words)
@@ -332,7 +332,6 @@ READING = (
     ),
     ("Verdict", "The worst of the levels in its line."),
 )
-CHIPS = {2: "good", 1: "care", 0: "far"}
 
 
 def first_screen(review: Review) -> Markup:
@@ -361,9 +360,9 @@ def first_screen(review: Review) -> Markup:
     )
 
 
-def chip(level: int) -> Markup:
+def chip(level: Level) -> Markup:
     """A level as a word with a sign, in a colour."""
-    return tag("span", LEVELS[level], class_=f"chip {CHIPS[level]}")
+    return tag("span", LEVELS[level], class_=f"chip {level.css}")
 
 
 def _table(review: Review, verdicts: dict[str, Verdict]) -> Markup:
@@ -395,7 +394,7 @@ def _cell(aspect: Aspect) -> Markup:
     return join(
         tag("strong", aspect.value),
         " ",
-        tag("span", LEVELS[aspect.level], class_=f"level {CHIPS[aspect.level]}"),
+        tag("span", LEVELS[aspect.level], class_=f"level {aspect.level.css}"),
     )
 
 

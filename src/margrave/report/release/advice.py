@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from margrave.report.html import (
     MAX_LISTED,
+    Level,
     Markup,
     count,
     details,
@@ -22,7 +23,7 @@ from margrave.report.html import (
     tag,
 )
 from margrave.report.release.fit import clique_text
-from margrave.report.release.usefulness import BAD, FAIR, GOOD, KEPT, ColumnUse, Usefulness
+from margrave.report.release.usefulness import KEPT, ColumnUse, Usefulness
 
 MAX_NAMED = 4
 """Columns or pairs that a sentence names; the report lists all of them."""
@@ -37,11 +38,11 @@ MAX_PROPOSED_EPSILON = 10.0
 def headline(use: Usefulness) -> str:
     """The verdict in one sentence."""
     columns = f"{count(len(use.usable))} of {count(len(use.columns))} columns"
-    if use.level == BAD:
+    if use.level == Level.BAD:
         return f"Next to nothing in this release is usable: {columns} came through."
     if all(column.state == "unmeasured" for column in use.columns):
         return "What this method releases does not tell how good its rows are."
-    if use.level == FAIR:
+    if use.level == Level.FAIR:
         return f"A part of this release is usable: {columns} came through, {_joint(use)}."
     return f"This release is usable: {columns} came through, {_joint(use)}."
 
@@ -148,7 +149,7 @@ def list_steps(use: Usefulness) -> tuple[str, ...]:
         steps.append(
             "Use a method that measures pairs, such as auto, where relations between columns matter."
         )
-    if use.lost and use.level != GOOD:
+    if use.lost and use.level != Level.GOOD:
         steps.append("Try another method (aim, mst), or name the column to predict with --target.")
     if steps:
         steps.append("A new release of the same table is paid for anew: its ε adds to what was spent.")
@@ -194,7 +195,7 @@ def _list_steps_against_noise(use: Usefulness) -> list[str]:
 
 def compose_verdict(use: Usefulness) -> list[str]:
     """The verdict as lines for a terminal, a warning where less than most of a release is usable."""
-    if use.level == GOOD:
+    if use.level == Level.GOOD:
         return [headline(use)]
     lines = [f"warning: {headline(use)}"]
     lines += [f"  - {sentence}" for sentence in list_findings(use)]
@@ -208,7 +209,6 @@ def _name_some(names: Sequence[str]) -> str:
     return f"{shown} and {count(more)} more" if more > 0 else shown
 
 
-BOXES = {GOOD: "good", FAIR: "care", BAD: "far"}
 STATES = {
     "clear": "came through",
     "noise": "lost in the noise",
@@ -227,9 +227,9 @@ def usefulness_box(use: Usefulness) -> Markup:
         "div",
         tag("p", tag("strong", headline(use))),
         tag("ul", *[tag("li", sentence) for sentence in findings]) if findings else None,
-        tag("p", "What to do next:") if steps and use.level != GOOD else None,
+        tag("p", "What to do next:") if steps and use.level != Level.GOOD else None,
         tag("ul", *[tag("li", *_mark_commands(step)) for step in steps])
-        if steps and use.level != GOOD
+        if steps and use.level != Level.GOOD
         else None,
         tag(
             "p",
@@ -238,7 +238,7 @@ def usefulness_box(use: Usefulness) -> Markup:
             tag("code", "margrave evaluate"),
             " before you rely on it; that comparison is not private.",
         ),
-        class_=f"box {BOXES[use.level]}",
+        class_=f"box {use.level.css}",
         role="note",
         aria_label="What this release may be used for",
     )

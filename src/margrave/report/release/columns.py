@@ -40,6 +40,7 @@ from margrave.report.pictures import (
 )
 from margrave.report.release.fit import (
     FIT_HEADS,
+    MAX_CELLS_OF_PAIRS,
     Estimate,
     Fit,
     Fitted,
@@ -199,10 +200,8 @@ def _draw_unmeasured(column: Column, place: int, sides: Sides, second: NDArray[n
 
 LARGEST_LISTED = 10
 """Pairs that are listed openly, those of the largest misfit; set for reading, not measured."""
-MOST_CELLS = 250_000
+MAX_PAIR_CELLS = 250_000
 """Cells of a table up to which the association of its pair is shown, a bound on time. Not measured."""
-MOST_CELLS_TOTAL = 30_000_000
-"""The same of all pairs together. Not measured."""
 FIT_LEVELS = (0.75, 1.0, 1.25, 2.0)
 """Misfits over the noise at which the colour of a pair changes; set for reading, not measured."""
 ASSOCIATION_LEVELS = (0.05, 0.1, 0.2, 0.4)
@@ -323,7 +322,7 @@ def _strengths(sides: Sides) -> dict[Clique, float]:
     cells = 0
     for pair in combinations(domain.names, 2):
         size = domain.size(pair)
-        if size <= MOST_CELLS and cells + size <= MOST_CELLS_TOTAL:
+        if size <= MAX_PAIR_CELLS and cells + size <= MAX_CELLS_OF_PAIRS:
             wanted.append(pair)
             cells += size
     if sides.synthetic is not None:

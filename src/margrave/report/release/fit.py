@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Table = NDArray[np.float64]
 
+MAX_CELLS_OF_PAIRS = 30_000_000
+"""Cells of the tables of all pairs that one look for a page takes in, a bound on time. Not measured."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.release import Release
-from margrave.report.release.fit import Estimate, Fitted, Released
+from margrave.report.html import Level
+from margrave.report.release.fit import MAX_CELLS_OF_PAIRS, Estimate, Fitted, Released
 from margrave.schema.columns import Binned, Column, Listed, Relative
 from margrave.schema.domain import Clique
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
 
-GOOD, FAIR, BAD = 2, 1, 0
-"""Levels: most of it is usable, a part is, next to nothing is."""
-WORDS = {GOOD: "usable", FAIR: "usable in part", BAD: "not usable"}
+WORDS = {Level.GOOD: "usable", Level.FAIR: "usable in part", Level.BAD: "not usable"}
+"""Most of it is usable, a part is, next to nothing is."""
 
 LEAST_SEEN = 0.5
 """A column is lost in the noise where values that stand out of it hold less than this share of the rows."""
@@ -45,8 +45,6 @@ SCARCE_ROWS_OVER_NOISE = 4.0
 """Rows are scarce where there are fewer than this many times the noise of a count."""
 MOST_PAIRS = 3000
 """Pairs that are looked at; of more, every so many, in the order of the table."""
-MOST_CELLS = 30_000_000
-"""Cells of all pairs that are looked at, a bound on time. Not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ class Usefulness:
     """What a release may be used for.
 
     Args:
-        level: GOOD, FAIR or BAD.
+        level: How much of it is usable.
         columns: One by one, in the order of the table; identifiers are left out.
         pairs: The measured pairs that were looked at.
         measured: How many pairs were measured.
@@ -113,7 +111,7 @@ class Usefulness:
         epsilon: Of the release; where nothing is promised, that of the run whose noise it has.
     """
 
-    level: int
+    level: Level
     columns: tuple[ColumnUse, ...]
     pairs: tuple[PairUse, ...]
     measured: int
@@ -206,17 +204,17 @@ def judge_release(release: Release, model: Model | None) -> Usefulness:
     )
 
 
-def _level(columns: Sequence[ColumnUse], pairs: Sequence[PairUse], measured: int) -> int:
+def _level(columns: Sequence[ColumnUse], pairs: Sequence[PairUse], measured: int) -> Level:
     known = [column for column in columns if column.state != "unmeasured"]
     if not known:
-        return FAIR if columns else BAD
+        return Level.FAIR if columns else Level.BAD
     share = sum(column.usable for column in known) / len(known)
     if share < MIN_SHARE_PARTLY_USABLE:
-        return BAD
+        return Level.BAD
     found = [pair for pair in pairs if pair.found]
     kept = [pair for pair in found if pair.kept is None or pair.kept >= KEPT]
     joint = bool(found) and len(kept) >= MOST_KEPT * len(found)
-    return GOOD if share >= MIN_SHARE_USABLE and (joint or len(columns) == 1) else FAIR
+    return Level.GOOD if share >= MIN_SHARE_USABLE and (joint or len(columns) == 1) else Level.FAIR
 
 
 def _noise_of_columns(release: Release) -> float:
@@ -289,10 +287,10 @@ def _is_clamped(column: Column, clear: NDArray[np.float64], declared: bool) -> b
 
 
 def _thin_out(pairs: Sequence[Clique], released: Released) -> list[Clique]:
-    """At most MOST_PAIRS pairs with at most MOST_CELLS cells in all, spread over the table."""
+    """At most MOST_PAIRS pairs with at most MAX_CELLS_OF_PAIRS cells in all, spread over the table."""
     chosen = list(pairs[:: max(1, math.ceil(len(pairs) / MOST_PAIRS))])
     cells = np.cumsum([released.domain.size(pair) for pair in chosen])
-    return [pair for pair, sum_so_far in zip(chosen, cells, strict=True) if sum_so_far <= MOST_CELLS]
+    return [pair for pair, sum_so_far in zip(chosen, cells, strict=True) if sum_so_far <= MAX_CELLS_OF_PAIRS]
 
 
 def _judge_pairs(released: Released, pairs: Sequence[Clique], fitted: Fitted) -> Iterable[PairUse]:
