@@ -11,8 +11,8 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.limits import FULL
-from margrave.models._base.pooling import Pooled, pool
-from margrave.models._mixture.latent_blocks import dependence, dependences, group_attributes
+from margrave.models._base.pooling import Pooled, dependence, pool
+from margrave.models._mixture.latent_blocks import dependences, group_attributes
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models.mixture.fitter import Mixture

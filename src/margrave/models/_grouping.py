@@ -24,7 +24,7 @@ from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.constraints import Evidence
 from margrave.models._base.model import Model
-from margrave.models._base.pooling import Pooled
+from margrave.models._base.pooling import Pooled, dependence
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
@@ -323,7 +323,7 @@ def estimate_wide_pairs(
         if len(pair) == 2 and grouped and not table.inferred and (only is None or pair in only):
             expected = grouping.spread(np.maximum(model.project(pair), 0.0), pair)
             found.append(WidePair(pair, merge_cells(expected, table.values, table.sigma)))
-    found.sort(key=lambda pair: -_dependence(pair.shares))
+    found.sort(key=lambda pair: -dependence(pair.shares))
     # A pair draws one attribute given the other, so a pair of two that are drawn already would have nothing
     # left to say; the most dependent ones come first.
     settled: set[str] = set()
@@ -413,12 +413,6 @@ def _rank(keys: Longs) -> Longs:
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
     lengths = np.diff(np.append(starts, len(keys)))
     return np.asarray(np.arange(len(keys)) - np.repeat(starts, lengths))
-
-
-def _dependence(shares: Floats) -> float:
-    """Total variation from independence."""
-    product = np.outer(shares.sum(axis=1), shares.sum(axis=0))
-    return 0.5 * float(np.abs(shares - product).sum())
 
 
 Inner = TypeVar("Inner", bound="protocols.Model")

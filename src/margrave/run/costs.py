@@ -68,12 +68,8 @@ A_COPY = 40
 """Bytes of each number of the noisy copies of all rows."""
 PACE = {
     "aim": (3.5e-3, 1.7),
-    "all_kway": (1e-3, 0.0),
     "conditional_aim": (3.5e-3, 1.7),
-    "fixed": (1e-3, 0.0),
     "jam": (1e-2, 0.0),
-    "mean_embedding": (1e-3, 0.0),
-    "private_pairs": (1e-3, 0.0),
     "privmrf": (5e-3, 0.7),
     "privsyn": (2e-3, 0.0),
     "residual_planner": (4e-3, 0.0),
@@ -85,6 +81,7 @@ PACE = {
 """Seconds a squared column at a reach of 1, and the power of the reach they grow with, of strategies with a
 fitter of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
 USUAL_PACE = (1e-3, 0.0)
+"""The same of all other strategies."""
 FITTING = {
     "auto": 4e-3,
     "compressed": 0.0,

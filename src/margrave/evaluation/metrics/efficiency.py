@@ -316,7 +316,7 @@ class Propensity:
         return part("linear_model").LogisticRegression(C=100.0, max_iter=1000)
 
 
-LEVEL = 1.959963984540054
+HALF_WIDTH = 1.959963984540054
 """Half a 95 % interval in standard errors."""
 
 
@@ -408,8 +408,9 @@ class RegressionOverlap:
     def _intervals(inputs: Matrix, wanted: Matrix) -> list[tuple[float, float]]:
         padded = np.column_stack([inputs, np.ones(len(inputs))])
         found, errors = least_squares(padded, wanted)
-        bounds = zip(found[:-1], errors[:-1], strict=True)
-        return [(float(value - LEVEL * error), float(value + LEVEL * error)) for value, error in bounds]
+        half = HALF_WIDTH * errors
+        bounds = zip((found - half)[:-1], (found + half)[:-1], strict=True)
+        return [(float(low), float(high)) for low, high in bounds]
 
 
 def _estimable(inputs: Matrix) -> list[int]:

@@ -148,6 +148,12 @@ def one_ways(tables: Sequence[Pooled]) -> dict[str, Pooled]:
     return {name: Pooled((name,), sums[name] / p, p**-0.5) for name, p in precisions.items()}
 
 
+def dependence(table: NDArray[np.float64]) -> float:
+    """Total variation of a pair table, in proportions, from the product of its one-ways."""
+    product = np.outer(table.sum(axis=1), table.sum(axis=0))
+    return 0.5 * float(np.abs(table - product).sum())
+
+
 def perplexity(counts: NDArray[np.float64]) -> float:
     """exp of the entropy of a distribution: how many codes it is spread over. Negative counts are cut."""
     # The entropy of a noisy table needs shares, so that negative counts are cut.

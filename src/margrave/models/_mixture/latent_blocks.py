@@ -8,19 +8,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.models._base.constraints import Evidence
+from margrave.models._base.pooling import Pooled, dependence
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
-
-if TYPE_CHECKING:
-    from margrave.models._base.pooling import Pooled
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -216,12 +213,6 @@ def dependences(domain: Domain, pairs: Floats, tables: Sequence[Pooled] = (), ro
             table = NoisyMarginal(seen.clique, seen.values / rows, seen.sigma / rows).beyond(table)
         found[i, j] = found[j, i] = dependence(table)
     return found
-
-
-def dependence(table: Floats) -> float:
-    """Total variation of a pair table, in proportions, from the product of its one-ways."""
-    product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
-    return 0.5 * float(np.abs(table - product).sum())
 
 
 def group_attributes(

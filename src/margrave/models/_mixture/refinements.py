@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.constraints import Evidence, by_row, pick_evidence
-from margrave.models._base.pooling import Pooled, one_ways
+from margrave.models._base.pooling import Pooled, dependence, one_ways
 from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive, rank_alike
-from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock, dependence
+from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._sampling.balance import balance_column, sum_by_code
 from margrave.models._sampling.rounding import order_by_group

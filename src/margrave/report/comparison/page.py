@@ -359,8 +359,10 @@ def _definitions(review: Review) -> Markup:
     return definitions([*references, *general])
 
 
-SIDE, LEFT, FOOT, RIGHT = 420.0, 46.0, 46.0, 24.0
-"""Side of the square of a curve and its margins, in points of the picture."""
+SIDE = 420
+"""Side of the square of a curve, or of the plane that rows are placed in, in points of the picture."""
+LEFT, FOOT, RIGHT = 46.0, 46.0, 24.0
+"""Margins of a curve, in the same."""
 _Scale = Callable[[float], float]
 OTHERS = {"real rows": "line truth", "shuffled": "line ref"}
 
@@ -434,7 +436,7 @@ def _figure(
         return SIDE - FOOT - share * (SIDE - FOOT - 10)
 
     parts = _grid(x, y)
-    parts.append(tag("text", axes[0], x=f"{x(0.5):.0f}", y=f"{SIDE - 6:.0f}", text_anchor="middle"))
+    parts.append(tag("text", axes[0], x=f"{x(0.5):.0f}", y=SIDE - 6, text_anchor="middle"))
     ends = [f"{x(a):.0f} {y(b):.0f}" for a, b in guess]
     parts.append(tag("path", d=f"M{ends[0]}L{ends[1]}", class_="guess"))
     for points, css in lines:
@@ -445,7 +447,7 @@ def _figure(
         tag("title", title, id=f"{key}-t"),
         tag("desc", words, id=f"{key}-d"),
         *parts,
-        viewbox=f"0 0 {SIDE:g} {SIDE:g}",
+        viewbox=f"0 0 {SIDE} {SIDE}",
         role="img",
         aria_labelledby=f"{key}-t {key}-d",
         class_="curves",
@@ -486,10 +488,8 @@ def _areas(curves: Curves) -> Markup:
     return table("Areas under the curves", heads, lines, numeric=2)
 
 
-PLANE_SIDE = 420
-"""Side of the square that rows are placed in, in points of the picture."""
 EDGE = 8
-"""Points between the square and the outermost rows."""
+"""Points between the side of the plane and the outermost rows."""
 
 
 def plane_section(review: Review) -> Markup:
@@ -530,10 +530,10 @@ def _picture(real: NDArray[np.float64], other: NDArray[np.float64], name: str, a
         "svg",
         tag("title", f"Real rows and {title}", id=f"p{at}-t"),
         tag("desc", words, id=f"p{at}-d"),
-        tag("rect", x=0.5, y=0.5, width=PLANE_SIDE - 1, height=PLANE_SIDE - 1, class_="frame"),
+        tag("rect", x=0.5, y=0.5, width=SIDE - 1, height=SIDE - 1, class_="frame"),
         tag("path", d=dots, class_="dots"),
         tag("path", d=pluses, class_="pluses"),
-        viewbox=f"0 0 {PLANE_SIDE} {PLANE_SIDE}",
+        viewbox=f"0 0 {SIDE} {SIDE}",
         role="img",
         aria_labelledby=f"p{at}-t p{at}-d",
         class_="plane",
@@ -542,5 +542,5 @@ def _picture(real: NDArray[np.float64], other: NDArray[np.float64], name: str, a
 
 
 def _place_points(points: NDArray[np.float64]) -> list[list[float]]:
-    placed: list[list[float]] = (EDGE + points * (PLANE_SIDE - 2 * EDGE)).tolist()
+    placed: list[list[float]] = (EDGE + points * (SIDE - 2 * EDGE)).tolist()
     return placed

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import margrave
 from margrave.errors import InputError, invalid
-from margrave.images import LABEL, Pixels
+from margrave.images import GAP, LABEL, Pixels
 from margrave.privacy.accounting.events import Event
 from margrave.release import Guarantee, Release
 from margrave.report.html import (
@@ -342,8 +342,6 @@ DRAWN_PIXELS = 40_000
 megabyte."""
 SHADES = 16
 """Shades of grey that are told apart."""
-GAP = 2
-"""Pixels between pictures of a sheet, before they are enlarged."""
 ENLARGE = 3
 """Points a side of each pixel."""
 LINE = 7
