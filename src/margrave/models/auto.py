@@ -144,7 +144,8 @@ class Auto(Estimator["protocols.Model"]):
         if "trees" not in state:
             return self._mixture.restore(domain, measurements, state)
         places = np.asarray(state["trees"], dtype=np.float64)
-        if places.ndim != 2 or places.shape[1] != 2 or not set(places.ravel()) <= set(range(len(domain))):
+        pairs = places.ndim == 2 and places.shape[1] == 2
+        if not (pairs and set(places.ravel()) <= set(range(len(domain)))):
             raise ReleaseError(invalid("state", "of pairs of the domain", "The release is damaged."))
         kept = [(domain.names[int(a)], domain.names[int(b)]) for a, b in places]
         return Trees(PGM().restore(domain, keep_measurements(measurements, kept), state), kept)

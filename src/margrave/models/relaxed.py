@@ -534,7 +534,10 @@ def _descend_shares(
     def settle(at: Sequence[Any]) -> None:
         at[0].copy_(simplices(device, at[0], sizes))
 
-    found, _ = descend(device, [shares], lambda at, _: (misfit(at[0]),), plan, settle=settle, stop=stop)
+    def lose(at: Sequence[Any], _: Any) -> tuple[Any]:
+        return (misfit(at[0]),)
+
+    found, _ = descend(device, [shares], lose, plan, settle=settle, stop=stop)
     return _numbers(found[0])
 
 

@@ -67,7 +67,8 @@ class Risk:
         """
         found = re.fullmatch(r"\s*([0-9.]+)\s*(%?)\s*at\s*([0-9.]+)\s*(%?)\s*", text)
         try:
-            shares = [float(found[k]) / (100.0 if found[k + 1] else 1.0) for k in (1, 3)] if found else []
+            numbers = zip(found.groups()[::2], found.groups()[1::2], strict=True) if found else ()
+            shares = [float(number) / (100.0 if percent else 1.0) for number, percent in numbers]
         except ValueError:
             shares = []
         if not shares:

@@ -144,7 +144,8 @@ class SliceRelease:
         _, lengths, axes = np.linalg.svd(drawn, full_matrices=False)
         # Along the axes of U'U the noise V U has the variances t^2 lengths^2; elsewhere it has none.
         missing = np.eye(drawn.shape[1])
-        missing -= axes.T @ ((1.0 - np.sqrt(1.0 - (lengths / lengths[0]) ** 2))[:, None] * axes)
+        there = (lengths / lengths[0]) ** 2
+        missing -= axes.T @ ((1.0 - np.sqrt(1.0 - there))[:, None] * axes)
         sigma = self.sigma * float(lengths[0])
         shape = (len(self.slices.values), drawn.shape[1])
         added = np.random.default_rng(rng).standard_normal(shape) @ missing

@@ -247,7 +247,8 @@ def correlation(domain: Domain, scores: Floats, name: str, parents: Clique) -> f
     own = domain.index(name)
     places = [domain.index(parent) for parent in parents]
     among = sum(float(scores[i, j]) for i, j in combinations(places, 2))
-    return float(scores[own, places].sum()) / max(math.sqrt(max(len(places) + among, 1.0)), 1.0)
+    with_the_attribute = float(scores[own, places].sum())
+    return with_the_attribute / math.sqrt(max(len(places) + among, 1.0))
 
 
 def _network(

@@ -333,7 +333,8 @@ def _tables(
             )
     rows = np.concatenate([at[name] for name in constraint.names])
     # Codes of an attribute of which anything was measured count as measured.
-    measured = np.concatenate([np.full(at[n].size, known[at[n]].any()) for n in constraint.names])
+    any_measured = [bool(known[at[name]].any()) for name in constraint.names]
+    measured = np.repeat(any_measured, constraint.sizes)
     return ConstrainedTables(constraint, rows, constraint.codes + within[:, None], measured, tuple(found))
 
 

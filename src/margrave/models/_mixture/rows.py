@@ -205,7 +205,10 @@ def _components(
 ) -> tuple[Floats, Longs]:
     """Shares of the components among the rows, [components], and each row's component, [rows]."""
     # A group's given codes are explained together, so one that differs by row takes the whole group along.
-    apart = {n for g in model.groups if by_row({t: evidence[t] for t in g.told(evidence)}) for n in g.names}
+    apart: set[str] = set()
+    for group in model.groups:
+        if by_row({name: evidence[name] for name in group.told(evidence)}):
+            apart.update(group.names)
     own_groups = [group for group in model.groups if apart.intersection(group.told(evidence))]
     alike = {n: code for n, code in evidence.items() if isinstance(code, int) and n not in apart}
     weights = condition_weights(model, alike)

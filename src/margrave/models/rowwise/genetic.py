@@ -373,7 +373,10 @@ def _flat(wanted: Targets, rows: int) -> Tables:
     shapes = [domain.shape(clique) for clique in cliques]
     strides = [[math.prod(shape[k + 1 :]) for k in range(len(shape))] for shape in shapes]
     held = [[t for t, clique in enumerate(cliques) if name in clique] for name in names]
-    steps = [strides[t][cliques[t].index(name)] for name, own in zip(names, held, strict=True) for t in own]
+    # What a step in an attribute's code moves in each of its tables.
+    steps = []
+    for name, own in zip(names, held, strict=True):
+        steps += [strides[t][cliques[t].index(name)] for t in own]
     goals = np.concatenate([np.zeros(0), *(table.ravel() for table in wanted.tables)])
     weights = np.array(wanted.precisions)
     return Tables(

@@ -154,8 +154,9 @@ def _kernel(torch: Any, one: Any, other: Any, scale: Any) -> Any:
     # The squared distance is the squared lengths of both, less twice their product.
     left_lengths, right_lengths = (left**2).sum(-1), (right**2).sum(-1)
     lengths = left_lengths[:, :, None] + right_lengths[:, None, :]
+    exponents = torch.baddbmm(lengths, left, right.transpose(-1, -2), beta=-0.5)
     # Rounding may leave a square just below 0, where rows are equal.
-    return torch.baddbmm(lengths, left, right.transpose(-1, -2), beta=-0.5).clamp(max=0.0).exp()
+    return exponents.clamp(max=0.0).exp()
 
 
 @dataclass(frozen=True, slots=True)

@@ -393,7 +393,8 @@ def _draw(pixels: Pixels, grey: Codes, labels: Codes) -> Markup:
         for place, picture in enumerate(grey[labels == code][:columns]):
             left = place * (pixels.width + GAP)
             parts.append(tag("rect", x=left, y=top, width=pixels.width, height=pixels.height, fill="#000"))
-            _add_runs(runs, np.rint(picture * ((SHADES - 1) / (pixels.levels - 1))).astype(int), left, top)
+            shades = np.rint(picture * ((SHADES - 1) / (pixels.levels - 1))).astype(int)
+            _add_runs(runs, shades, left, top)
         top += pixels.height + GAP
     for shade, found in sorted(runs.items()):
         tone = "#" + f"{shade * 255 // (SHADES - 1):02x}" * 3

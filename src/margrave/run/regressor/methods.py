@@ -105,7 +105,9 @@ class Scaling:
         offset[:first] = self.shifts[-1]
         known = fit.determined.copy()
         if first:
-            known[0] = bool(known[(shifts != 0.0).nonzero()[0] + 1].all()) and bool(known[0])
+            # The intercept hangs on the slopes of all features that were shifted.
+            shifted = np.flatnonzero(shifts) + 1
+            known[0] = bool(known[0]) and bool(known[shifted].all())
         wide = np.where(known, fit.half_widths(raw, level), np.inf)
         return raw @ fit.estimates + offset, raw @ fit.unbiased + offset, wide, known
 
