@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from margrave.limits import FULL, Deadline, Effort, one_blas_thread
 from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import Pooled, halves, pool, prefer
+from margrave.models._base.pooling import Pooled, halves, pool
 from margrave.models._base.public_rows import PublicRows, pack_tables, tabulate_rows, unpack_tables
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.model import MixtureModel
@@ -44,7 +44,10 @@ from margrave.models._mixture.refinements import (
 from margrave.models._mixture.rows import PASSES, Chosen, draw
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._sampling.rows import picks
+from margrave.models.gated.blended import KEY as SHARE_KEY
+from margrave.models.gated.blended import BlendedModel, find_share, split_state
 from margrave.models.gated.gate import JointCodes, gate_joined, gate_rows, sum_by_code
+from margrave.models.gated.model import GatedModel
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
@@ -295,6 +298,8 @@ MAX_KNOWN_CELLS = 1 << 20
 MAX_PUBLIC_SHARE = 0.6
 """Share of the attributes below which auto's model is tried. With three quarters public it is ahead on one of
 five tables of the choosing half and behind on another, for three times the time (bench/LOG.md)."""
+LEAST_SHARE = 0.2
+"""Share of the rows below which a model is left out."""
 REFINED = 8
 """Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
@@ -403,11 +408,16 @@ class PublicAuto(Estimator["protocols.Model"]):
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
-        if self.given is not None and not effort.rough and not effort.over:
+        share, known, rows = 0.0, list[KnownMarginal](), self.given
+        if rows is not None and not effort.rough and not effort.over:
             known = self._count_public(domain, pool(domain, measurements))
-            if known and self._prefers_auto(domain, measurements, known, effort):
-                return self._fit_auto(domain, measurements, known, self.given, effort)
-        return self._gated.fit(domain, measurements, total=total, effort=effort)
+            share = self._find_share(domain, measurements, known, rows, effort) if known else 0.0
+        if rows is not None and share > 1.0 - LEAST_SHARE:
+            return self._fit_auto(domain, measurements, known, rows, effort)
+        gated = self._gated.fit(domain, measurements, total=total, effort=effort)
+        if rows is None or share < LEAST_SHARE or effort.over:
+            return gated
+        return BlendedModel(cast(GatedModel, gated), self._fit_auto(domain, measurements, known, rows, effort), share)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
@@ -417,6 +427,11 @@ class PublicAuto(Estimator["protocols.Model"]):
         Raises:
             ReleaseError: The state is not that of a model over this domain.
         """
+        if SHARE_KEY in state:
+            share, own, rest = split_state(state)
+            gated = self._gated.restore(domain, measurements, own)
+            other = self.restore(domain, measurements, rest)
+            return BlendedModel(cast(GatedModel, gated), other, share)
         if KEY not in state:
             return self._gated.restore(domain, measurements, state)
         known = unpack_tables(domain, state)
@@ -451,17 +466,15 @@ class PublicAuto(Estimator["protocols.Model"]):
         sigma = float(np.mean([np.mean(table.sigma**-2.0) for table in pairs])) ** -0.5
         return [KnownMarginal(clique, tabulate_rows(rows, domain, clique), sigma) for clique in cliques]
 
-    def _prefers_auto(
+    def _find_share(
         self,
         domain: Domain,
         measurements: Sequence[NoisyMarginal],
         known: Sequence[KnownMarginal],
+        rows: Encoded,
         effort: Effort,
-    ) -> bool:
-        """Whether rows of auto's model, drawn given the public ones, are better on split noise."""
-        rows = self.given
-        if rows is None:
-            return False
+    ) -> float:
+        """The share of rows that are to be auto's, from fits to one half of split noise; see `find_share`."""
         private = set(domain.names) - set(rows.domain.names)
         tables = [
             table for table in pool(domain, measurements, inferred=True) if private.intersection(table.clique)
@@ -472,13 +485,11 @@ class PublicAuto(Estimator["protocols.Model"]):
         given = {name: rows.column(name) for name in rows.domain.names}
         counted = []
         for model in (
-            self._gated.fit(domain, noisy, total=total, effort=effort),
             self._fit_auto(domain, noisy, known, rows, effort),
+            self._gated.fit(domain, noisy, total=total, effort=effort),
         ):
             # Rows of both models are drawn from one seed, so that the comparison sees no other chance.
             drawn = model.sample(rows.rows, np.random.default_rng(self.seed), given)
             counted.append([tabulate_rows(drawn, domain, table.clique) for table in judged])
         # A fit that the deadline cut short is not judged.
-        if effort.over:
-            return False
-        return prefer(counted[1], counted[0], judged, total)
+        return 0.0 if effort.over else find_share(*counted, judged, total)
