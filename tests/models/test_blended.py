@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from margrave.errors import ReleaseError
-from margrave.models._base.pooling import Pooled, halves
+from margrave.models._base.pooling import Pooled
 from margrave.models._base.public_rows import tabulate_rows
 from margrave.models.gated import Gated
-from margrave.models.gated.blended import KEY, BlendedModel, choose_rows, find_share
+from margrave.models.gated.blended import KEY, USUAL_SHARE, BlendedModel, choose_rows, find_share
 from margrave.models.gated.public_auto import PublicAuto
 from margrave.models.independent import Independent
 from margrave.release import NoisyMarginal
@@ -37,33 +37,41 @@ def tables_of(rows: Encoded) -> list[np.ndarray]:
     return [tabulate_rows(rows, DOMAIN, pair) for pair in PAIRS]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.7, 1.0])
-def test_the_share_is_that_of_the_blend_that_the_tables_were_made_of(share: float) -> None:
-    one, other = (tables_of(draw(5000, strength, 1)) for strength in (0.2, 0.8))
+def judge(one: list[np.ndarray], other: list[np.ndarray], share: float, sigma: float, seed: int) -> float:
+    """The share that is found where the judged tables are those of a blend, in noise."""
+    rng = np.random.default_rng(seed)
     mean = [share * a + (1.0 - share) * b for a, b in zip(one, other, strict=True)]
-    judged = [Pooled(pair, table, np.ones(table.shape)) for pair, table in zip(PAIRS, mean, strict=True)]
-    assert find_share(one, other, judged, 5000.0) == pytest.approx(share, abs=1e-9)
+    tables = [
+        Pooled(pair, table + sigma * rng.standard_normal(table.shape), np.full(table.shape, sigma))
+        for pair, table in zip(PAIRS, mean, strict=True)
+    ]
+    return find_share(one, other, tables, 5000.0)
 
 
-def test_the_share_is_right_on_average_in_noise_and_stays_between_0_and_1() -> None:
-    one, other = (tables_of(draw(5000, strength, 1)) for strength in (0.4, 0.6))
-    rng, found = np.random.default_rng(0), []
-    for _ in range(200):
-        noisy = [
-            Pooled(pair, 0.5 * (a + b) + 10.0 * rng.standard_normal(a.shape), np.full(a.shape, 10.0))
-            for pair, a, b in zip(PAIRS, one, other, strict=True)
-        ]
-        found.append(find_share(one, other, halves(noisy, rng)[1], 5000.0))
-    assert 0.0 <= min(found) and max(found) <= 1.0
-    assert np.mean(found) == pytest.approx(0.5, abs=4.0 * np.std(found) / np.sqrt(len(found)))
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.7, 1.0])
+def test_without_noise_the_share_is_that_of_the_blend_that_the_tables_were_made_of(share: float) -> None:
+    one, other = (tables_of(draw(5000, strength, 1)) for strength in (0.2, 0.8))
+    assert judge(one, other, share, 1e-6, 0) == pytest.approx(share, abs=1e-6)
 
 
-def test_pairs_that_nobody_measured_and_equal_models_say_nothing() -> None:
+def test_the_share_is_near_the_true_one_in_little_noise_and_near_the_usual_one_in_much() -> None:
+    one, other = (tables_of(draw(5000, strength, 1)) for strength in (0.3, 0.7))
+    little, much = ([judge(one, other, 0.1, sigma, seed) for seed in range(100)] for sigma in (10.0, 1e4))
+    assert np.mean(little) == pytest.approx(0.1, abs=0.03)
+    assert np.abs(np.asarray(much) - USUAL_SHARE).max() < 0.05
+    between = np.mean([judge(one, other, 0.1, 150.0, seed) for seed in range(100)])
+    assert np.mean(little) < between < USUAL_SHARE
+
+
+def test_pairs_that_nobody_measured_and_equal_models_leave_the_usual_share() -> None:
     one = tables_of(draw(500, 0.5, 1))
     ones = [np.ones(table.shape) for table in one]
     guessed = [Pooled(p, t, s, inferred=True) for p, t, s in zip(PAIRS, one, ones, strict=True)]
-    assert find_share(one, one[::-1], guessed, 500.0) == 0.0
-    assert find_share(one, one, [Pooled(*parts) for parts in zip(PAIRS, one, ones, strict=True)], 500.0) == 0.0
+    other = tables_of(draw(500, 0.9, 2))
+    assert find_share(one, other, guessed, 500.0) == USUAL_SHARE
+    assert find_share(one, one, [Pooled(*parts) for parts in zip(PAIRS, one, ones, strict=True)], 500.0) == (
+        USUAL_SHARE
+    )
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5])

@@ -44,7 +44,9 @@ def public(rows: Encoded, names: tuple[str, ...]) -> Encoded:
     return Encoded(rows.domain.project(names), tuple(rows.column(name) for name in names))
 
 
-@pytest.mark.parametrize(("share", "kind"), [(0.1, GatedModel), (0.5, BlendedModel), (0.9, CalibratedModel)])
+@pytest.mark.parametrize(
+    ("share", "kind"), [(0.05, GatedModel), (0.5, BlendedModel), (0.95, CalibratedModel)]
+)
 def test_both_models_are_drawn_given_public_rows_and_come_back(share: float, kind: type, monkeypatch) -> None:
     monkeypatch.setattr(public_auto, "find_share", lambda *_: share)
     rows = copies(1000)
@@ -75,7 +77,7 @@ def test_what_split_noise_finds_is_no_worse_in_rows() -> None:
     for fitter in (PublicAuto(given=given), PublicAuto(given=given)._gated):
         drawn = fitter.fit(DOMAIN, tables).sample(4000, np.random.default_rng(0), {"p": rows.column("p")})
         errors.append(np.mean([np.abs(count(drawn, t.clique) - count(rows, t.clique)).sum() for t in tables]))
-    assert errors[0] <= 1.02 * errors[1]
+    assert errors[0] <= 1.05 * errors[1]
 
 
 def test_where_most_is_public_or_nothing_is_given_it_is_the_gated_mixture(monkeypatch) -> None:
