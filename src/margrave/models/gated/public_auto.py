@@ -299,8 +299,8 @@ MAX_PUBLIC_SHARE = 0.6
 """Share of the attributes below which auto's model is tried. With three quarters public it is ahead on one of
 five tables of the choosing half and behind on another, for three times the time (bench/LOG.md)."""
 LEAST_SHARE = 0.1
-"""Share of the rows below which a model is left out, which saves its fit. On structural-a at epsilon 5, .2 left
-out a model that made pairs 7 % closer; elsewhere 0 and .2 are alike (bench/LOG.md)."""
+"""Share of the rows below which a model is left out, which saves its fit. On structural-a at epsilon 5, .2
+left out a model that made pairs 7 % closer; elsewhere 0 and .2 are alike (bench/LOG.md)."""
 REFINED = 8
 """Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
