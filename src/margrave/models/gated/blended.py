@@ -42,9 +42,10 @@ Singles = NDArray[np.float32]
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-PASSES = 4
-"""How often a change is tried for each row. After one pass rows of the choosing tables are .0001 to .0002
-further from the true pairs than the mean of the tables of both models' rows, after four .0000 to .0001."""
+PASSES = 12
+"""How often a change is tried for each row. With half of claims-a public at epsilon 5 pairs of the rows are
+.0118 off the mean of both draws after one pass, .0100 after four and .0091 after twelve, in a tenth of a
+second."""
 WORK = 1 << 28
 """Pairs that a pass looks at, at most: a second or two. Of more rows a part is tried."""
 USUAL_SHARE, USUAL_SPREAD = 0.6, 0.1
