@@ -16,6 +16,7 @@ from margrave.errors import InputError
 from margrave.models.gated.blended import BlendedModel
 from margrave.privacy.accounting.conversions import gdp_mu
 from margrave.privacy.accounting.events import GaussianEvent
+from margrave.run.public import attach_columns
 from margrave.schema.columns import Relative
 from margrave.schema.constraints.rules import Forbidden
 from margrave.select.aim import AIM
@@ -60,6 +61,15 @@ def test_public_columns_come_back_as_they_are(synthesis) -> None:
     pd.testing.assert_frame_equal(rows[PUBLIC], real[PUBLIC])
     assert (rows["twin"] == real["twin"]).mean() > 0.8
     assert not (rows["ill"] == real["ill"]).all()
+
+
+def test_missing_text_in_a_public_column_of_objects_is_none() -> None:
+    public = pa.table({"sex": pa.array(["f", None, "m"]).dictionary_encode()})
+    rows = attach_columns(
+        pd.DataFrame({"ill": [0, 1, 0]}), public, "pandas", {"sex": "object", "ill": "int64"}
+    )
+    assert rows["sex"].dtype == object
+    assert rows["sex"].tolist() == ["f", None, "m"]
 
 
 def test_a_saved_release_draws_the_same_rows(synthesis, tmp_path) -> None:
