@@ -8,6 +8,7 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.models.auto import Auto
 from margrave.models.gated import GatedModel, public_auto
+from margrave.models.gated.blended import BlendedModel
 from margrave.models.gated.public_auto import CalibratedModel, ConditionedModel, PublicAuto
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
@@ -43,13 +44,15 @@ def public(rows: Encoded, names: tuple[str, ...]) -> Encoded:
     return Encoded(rows.domain.project(names), tuple(rows.column(name) for name in names))
 
 
-@pytest.mark.parametrize("prefers", [True, False])
-def test_both_models_are_drawn_given_public_rows_and_come_back(prefers: bool, monkeypatch) -> None:
-    monkeypatch.setattr(public_auto, "prefer", lambda *_: prefers)
+@pytest.mark.parametrize(
+    ("share", "kind"), [(0.05, GatedModel), (0.5, BlendedModel), (0.95, CalibratedModel)]
+)
+def test_both_models_are_drawn_given_public_rows_and_come_back(share: float, kind: type, monkeypatch) -> None:
+    monkeypatch.setattr(public_auto, "find_share", lambda *_: share)
     rows = copies(1000)
     tables, given = noisy_pairs(rows, 4.0), public(rows, ("p",))
     model = PublicAuto(given=given).fit(DOMAIN, tables)
-    assert isinstance(model, CalibratedModel if prefers else GatedModel)
+    assert isinstance(model, kind)
     drawn = model.sample(1000, np.random.default_rng(0), {"p": rows.column("p")})
     np.testing.assert_array_equal(drawn.column("p"), rows.column("p"))
     again = PublicAuto().restore(DOMAIN, tables, model.state())
@@ -67,18 +70,18 @@ def test_a_model_of_another_kind_is_drawn_given_the_rows_as_it_is_and_comes_back
     np.testing.assert_allclose(again.project(("a", "b")), model.project(("a", "b")), rtol=1e-6, atol=1e-6)
 
 
-def test_the_model_that_split_noise_prefers_is_no_worse_in_rows() -> None:
+def test_what_split_noise_finds_is_no_worse_in_rows() -> None:
     rows = copies()
     tables, given = noisy_pairs(rows, 3.0), public(rows, ("p",))
     errors = []
     for fitter in (PublicAuto(given=given), PublicAuto(given=given)._gated):
         drawn = fitter.fit(DOMAIN, tables).sample(4000, np.random.default_rng(0), {"p": rows.column("p")})
         errors.append(np.mean([np.abs(count(drawn, t.clique) - count(rows, t.clique)).sum() for t in tables]))
-    assert errors[0] <= 1.02 * errors[1]
+    assert errors[0] <= 1.05 * errors[1]
 
 
 def test_where_most_is_public_or_nothing_is_given_it_is_the_gated_mixture(monkeypatch) -> None:
-    monkeypatch.setattr(public_auto, "prefer", lambda *_: True)
+    monkeypatch.setattr(public_auto, "find_share", lambda *_: 1.0)
     rows = copies(300)
     tables = noisy_pairs(rows, 20.0)
     for given in (None, public(rows, ("p", "a", "b"))):

@@ -13,8 +13,10 @@ import pytest
 
 import margrave as mg
 from margrave.errors import InputError
+from margrave.models.gated.blended import BlendedModel
 from margrave.privacy.accounting.conversions import gdp_mu
 from margrave.privacy.accounting.events import GaussianEvent
+from margrave.run.public import attach_columns
 from margrave.schema.columns import Relative
 from margrave.schema.constraints.rules import Forbidden
 from margrave.select.aim import AIM
@@ -59,6 +61,15 @@ def test_public_columns_come_back_as_they_are(synthesis) -> None:
     pd.testing.assert_frame_equal(rows[PUBLIC], real[PUBLIC])
     assert (rows["twin"] == real["twin"]).mean() > 0.8
     assert not (rows["ill"] == real["ill"]).all()
+
+
+def test_missing_text_in_a_public_column_of_objects_is_none() -> None:
+    public = pa.table({"sex": pa.array(["f", None, "m"]).dictionary_encode()})
+    rows = attach_columns(
+        pd.DataFrame({"ill": [0, 1, 0]}), public, "pandas", {"sex": "object", "ill": "int64"}
+    )
+    assert rows["sex"].dtype == object
+    assert rows["sex"].tolist() == ["f", None, "m"]
 
 
 def test_a_saved_release_draws_the_same_rows(synthesis, tmp_path) -> None:
@@ -312,7 +323,8 @@ def residents(rows: int = 6_000) -> pd.DataFrame:
 def test_a_private_target_is_drawn_given_public_and_private_columns(method: str, tmp_path) -> None:
     frame = residents()
     made = mg.Synthesizer(method, target="sick", **TOLD).fit(frame)
-    assert made.model.refinements.names[-1] == "sick"
+    parts = [made.model.gated, made.model.other] if isinstance(made.model, BlendedModel) else [made.model]
+    assert [part.refinements.names[-1] for part in parts] == ["sick"] * len(parts)
     rows = made.sample(rng=0)
     assert (rows["area"] == frame["area"]).all()
     found = [one.groupby(["area", "job"])["sick"].agg(["mean", "size"]) for one in (frame, rows)]

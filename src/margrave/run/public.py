@@ -248,6 +248,9 @@ def _as_stored(values: Any, kind: str, dtype: str) -> Any:
 
     if values.null_count and pa.types.is_integer(values.type):
         return pandas.Series(pandas.array(values.to_pylist(), dtype=dtype))
+    # By way of a category missing text would be NaN, where drawn columns of objects have None.
+    if dtype == "object" and pa.types.is_dictionary(values.type):
+        return pandas.Series(values.to_pylist(), dtype=object)
     series = values.to_pandas()
     return series if not dtype or str(series.dtype) == dtype else series.astype(dtype)
 

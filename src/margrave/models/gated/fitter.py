@@ -49,6 +49,19 @@ second, with 80 components. 32,768 rows have as many as an early step looks at f
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """What fits to one half of split noise have chosen; see `Gated.choose`.
+
+    Args:
+        factor: What the rule's penalty is multiplied by.
+        refined: Whether attributes that nobody asked for are refined.
+    """
+
+    factor: float = 1.0
+    refined: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Gated(Estimator["GatedModel"]):
     """Fits p(b | a) = sum_k pi_k(a) prod_j Q_kj(b_j), with pi_k(a) = softmax_k(c_k + sum_u t_u[a_u, k]).
 
@@ -79,6 +92,7 @@ class Gated(Estimator["GatedModel"]):
         target: A private attribute that rows are meant to predict: refined as well, the last one.
         seed: Of starting points, split noise, parts, and the rows that additive models are fitted on.
         max_memory: Bytes that the program may take with the fit; fewer public rows are looked at in a step.
+        choice: What was chosen before; None to choose.
 
     Raises:
         InputError: An argument is out of range.
@@ -106,6 +120,7 @@ class Gated(Estimator["GatedModel"]):
     target: str | None = None
     seed: int = 0
     max_memory: int | None = None
+    choice: Choice | None = None
     name: ClassVar[str] = "gated"
     options: ClassVar[frozenset[str]] = frozenset({"given", "target", "max_memory"})
 
@@ -136,33 +151,60 @@ class Gated(Estimator["GatedModel"]):
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
+        return self._fit(*self._read(domain, measurements, total), effort)
+
+    @one_blas_thread()
+    def choose(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        *,
+        total: float | None = None,
+        effort: Effort = FULL,
+    ) -> Choice:
+        """What `fit` would choose before it fits: for a `choice` that several fits have.
+
+        Raises:
+            InputError: As for `fit`.
+        """
+        domain, tables, rows, public = self._read(domain, measurements, total)
+        return self._choose(domain, tables, rows, self._thin(public), self._penalty(tables, rows), effort)
+
+    def _read(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal], total: float | None
+    ) -> tuple[Domain, list[Pooled], float, PublicRows]:
+        """The domain with what follows from tables, the tables, the number of rows, and the public rows."""
         public = PublicRows.read(domain, self.given)
         if public.names:
             total = float(len(public.places))
         rows = rows_of(measurements, total)
         tables = pool(domain, measurements, inferred=True)
         domain = resolve_dependencies(domain, tables)
-        tables = zero_forbidden(domain, tables, CERTAINTY)
-        return self._fit(domain, tables, rows, public, effort)
+        return domain, zero_forbidden(domain, tables, CERTAINTY), rows, public
+
+    def _penalty(self, tables: Sequence[Pooled], rows: float) -> float:
+        return penalty_rule(rows * mu(tables)) if self.information is None else self.information
+
+    def _thin(self, public: PublicRows) -> PublicRows:
+        """Public rows to fit to: of very many codes a part is enough; rows are drawn for all of them."""
+        # One seed, so that trials and the last fit look at the same rows.
+        return public.part(LATE_WORK // max(len(public.names), 1), np.random.default_rng(self.seed))
 
     @one_blas_thread()
     def _fit(
         self, domain: Domain, tables: Sequence[Pooled], rows: float, public: PublicRows, effort: Effort
     ) -> GatedModel:
-        penalty = penalty_rule(rows * mu(tables)) if self.information is None else self.information
-        # Of very many public codes a part is enough to fit to; rows are drawn for all of them.
-        # The part is drawn once, so that trials and the last fit look at the same rows.
-        some = public.part(LATE_WORK // max(len(public.names), 1), np.random.default_rng(self.seed))
+        penalty, some = self._penalty(tables, rows), self._thin(public)
         if effort.rough:
             steps = min(ROUGH, self.steps)
             return self._descended(domain, tables, rows, some, penalty, steps, effort)
-        factor, refined = self._choose(domain, tables, rows, some, penalty, effort)
-        model = self._descended(domain, tables, rows, some, penalty * factor, self.steps, effort)
+        choice = self.choice or self._choose(domain, tables, rows, some, penalty, effort)
+        model = self._descended(domain, tables, rows, some, penalty * choice.factor, self.steps, effort)
         if some is not public:
             # The gate was fitted to a part of the rows; rows are drawn for all of them.
             model = GatedModel(domain, rows, public, model.gate, model.bias, model.shares)
         measured = [table for table in tables if not table.inferred]
-        names = [] if effort.over else self._choose_refinements(model, measured, refined)
+        names = [] if effort.over else self._choose_refinements(model, measured, choice.refined)
         return self._refine(model, names, measured)
 
     def _choose_refinements(
@@ -221,7 +263,7 @@ class Gated(Estimator["GatedModel"]):
         public: PublicRows,
         penalty: float,
         effort: Effort,
-    ) -> tuple[float, bool]:
+    ) -> Choice:
         """What the penalty is to be multiplied by, and whether attributes that nobody asked for are refined.
 
         Both from fits to one half of split noise. The rule's penalty is the default, and another one is taken
@@ -232,7 +274,7 @@ class Gated(Estimator["GatedModel"]):
         judged_tables = [t for t in tables if len(t.clique) <= 2 and private.intersection(t.clique)]
         pairs = any(len(table.clique) == 2 for table in judged_tables)
         if effort.over or not pairs or self.information is not None:
-            return 1.0, True
+            return Choice()
         half, judged = halves(judged_tables, np.random.default_rng(self.seed))
         # The half of split noise is sharper by less data, and the penalty follows as in the mixture.
         cliques, shrink = [table.clique for table in judged], (1.0 + SHARE) ** -0.5
@@ -251,14 +293,14 @@ class Gated(Estimator["GatedModel"]):
         # What nobody measured tells nothing of a refined attribute.
         measured, half = ([t for t in some if not t.inferred] for some in (judged_tables, half))
         if effort.over or not self._must_judge(measured, domain, rows):
-            return factor, True
+            return Choice(factor)
         asked, names = (self._choose_refinements(model, half, every) for every in (False, True))
         # Nothing to decide, so the fit that would tell is spared.
         if names == asked:
-            return factor, True
+            return Choice(factor)
         # Where nothing was asked for, the candidate's tables are known already.
         plain = expected if not asked else self._refine(model, asked, half).project_many(cliques)
-        return factor, prefers(self._refine(model, names, half).project_many(cliques), plain)
+        return Choice(factor, prefers(self._refine(model, names, half).project_many(cliques), plain))
 
     def _must_judge(self, tables: Sequence[Pooled], domain: Domain, rows: float) -> bool:
         """Whether noise is so large that pairs may say less of a refined attribute than the mixture does.

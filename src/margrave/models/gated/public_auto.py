@@ -1,4 +1,4 @@
-"""PublicAuto: a gated mixture, or auto's model drawn given the public rows, whichever explains more.
+"""PublicAuto: rows of a gated mixture and of auto's model drawn given the public rows, by shares.
 
 `CalibratedModel` is the second: a mixture of all attributes, drawn given public rows so that its tables are
 kept. A mixture p(a, b) = sum_k w_k prod_u Q_ku(a_u) prod_j Q_kj(b_j) that is drawn given the public part a_i
@@ -19,7 +19,7 @@ mixture. This is maximum entropy under these sums, by generalised iterative scal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +31,7 @@ from margrave.limits import FULL, Deadline, Effort, one_blas_thread
 from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import Pooled, halves, pool, prefer
+from margrave.models._base.pooling import Pooled, halves, pool
 from margrave.models._base.public_rows import PublicRows, pack_tables, tabulate_rows, unpack_tables
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.model import MixtureModel
@@ -44,6 +44,9 @@ from margrave.models._mixture.refinements import (
 from margrave.models._mixture.rows import PASSES, Chosen, draw
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._sampling.rows import picks
+from margrave.models.gated.blended import KEY as SHARE_KEY
+from margrave.models.gated.blended import BlendedModel, find_share, split_state
+from margrave.models.gated.fitter import Gated
 from margrave.models.gated.gate import JointCodes, gate_joined, gate_rows, sum_by_code
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
@@ -295,6 +298,9 @@ MAX_KNOWN_CELLS = 1 << 20
 MAX_PUBLIC_SHARE = 0.6
 """Share of the attributes below which auto's model is tried. With three quarters public it is ahead on one of
 five tables of the choosing half and behind on another, for three times the time (bench/LOG.md)."""
+LEAST_SHARE = 0.1
+"""Share of the rows below which a model is left out, which saves its fit. On structural-a at epsilon 5, .2
+left out a model that made pairs 7 % closer; elsewhere 0 and .2 are alike (bench/LOG.md)."""
 REFINED = 8
 """Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
@@ -320,16 +326,19 @@ class ConditionedModel(DelegatingModel["protocols.Model"]):
 
 @dataclass(frozen=True, slots=True)
 class PublicAuto(Estimator["protocols.Model"]):
-    """Fits a gated mixture, or auto's model of all attributes drawn given the public rows.
+    """Fits a gated mixture, auto's model of all attributes drawn given the public rows, or a blend of both.
 
     The gated mixture is fitted over the public rows themselves, and is ahead where many are public.
     Where few are, most pairs are those of private attributes, for which auto's model has more components and
     latent blocks, or is a graphical model. A mixture is calibrated to the public rows
-    (`margrave.models.gated.public_auto`), so that rows drawn given them keep its tables. Both are fitted to
-    one half of split noise (`margrave.models._base.pooling`), rows of both are drawn given the public rows,
-    and auto's model is taken where the other half prefers the tables of its rows by a standard error; what is
-    judged are pairs, and twice what they say beyond their one-ways. Auto's model sees the tables of public
-    attributes and of their pairs, too, each cell with the precision of the average measured pair.
+    (`margrave.models.gated.public_auto`), so that rows drawn given them keep its tables. Auto's model sees
+    the tables of public attributes and of their pairs, too, each cell with the precision of the average
+    measured pair.
+
+    Both are fitted to one half of split noise (`margrave.models._base.pooling`), rows of both are drawn given
+    the public rows, and the other half says which share of the rows is to be of which model
+    (`margrave.models.gated.blended`); what is judged are pairs, and twice what they say beyond their
+    one-ways. A model that is to have less than LEAST_SHARE of the rows is not fitted again.
 
     Rough fits, fits without public rows, and those where MAX_PUBLIC_SHARE of the attributes are public or the
     public tables have more than MAX_KNOWN_CELLS cells are the gated mixture.
@@ -361,9 +370,8 @@ class PublicAuto(Estimator["protocols.Model"]):
     options: ClassVar[frozenset[str]] = frozenset({"given", "target", "max_memory"})
 
     @property
-    def _gated(self) -> Fitter:
-        gated = resolve("gated").with_options(given=self.given, target=self.target)
-        return gated if self.max_memory is None else gated.with_options(max_memory=self.max_memory)
+    def _gated(self) -> Gated:
+        return Gated(given=self.given, target=self.target, max_memory=self.max_memory)
 
     @property
     def _auto(self) -> Fitter:
@@ -403,11 +411,22 @@ class PublicAuto(Estimator["protocols.Model"]):
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
-        if self.given is not None and not effort.rough and not effort.over:
-            known = self._count_public(domain, pool(domain, measurements))
-            if known and self._prefers_auto(domain, measurements, known, effort):
-                return self._fit_auto(domain, measurements, known, self.given, effort)
-        return self._gated.fit(domain, measurements, total=total, effort=effort)
+        rows, gated = self.given, self._gated
+        if rows is None or effort.rough or effort.over:
+            return gated.fit(domain, measurements, total=total, effort=effort)
+        known = self._count_public(domain, pool(domain, measurements))
+        if not known:
+            return gated.fit(domain, measurements, total=total, effort=effort)
+        # One choice serves both fits of the gated mixture, as it takes longer than a fit.
+        gated = replace(gated, choice=gated.choose(domain, measurements, effort=effort))
+        share = self._find_share(domain, measurements, known, gated, effort)
+        if share > 1.0 - LEAST_SHARE and not effort.over:
+            return self._fit_auto(domain, measurements, known, rows, effort)
+        own = gated.fit(domain, measurements, effort=effort)
+        # A fit that the deadline cut short is not judged.
+        if share < LEAST_SHARE or effort.over:
+            return own
+        return BlendedModel(own, self._fit_auto(domain, measurements, known, rows, effort), share)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
@@ -417,6 +436,11 @@ class PublicAuto(Estimator["protocols.Model"]):
         Raises:
             ReleaseError: The state is not that of a model over this domain.
         """
+        if SHARE_KEY in state:
+            share, own, rest = split_state(state)
+            gated = self._gated.restore(domain, measurements, own)
+            other = self.restore(domain, measurements, rest)
+            return BlendedModel(gated, other, share)
         if KEY not in state:
             return self._gated.restore(domain, measurements, state)
         known = unpack_tables(domain, state)
@@ -451,34 +475,32 @@ class PublicAuto(Estimator["protocols.Model"]):
         sigma = float(np.mean([np.mean(table.sigma**-2.0) for table in pairs])) ** -0.5
         return [KnownMarginal(clique, tabulate_rows(rows, domain, clique), sigma) for clique in cliques]
 
-    def _prefers_auto(
+    def _find_share(
         self,
         domain: Domain,
         measurements: Sequence[NoisyMarginal],
         known: Sequence[KnownMarginal],
+        gated: Gated,
         effort: Effort,
-    ) -> bool:
-        """Whether rows of auto's model, drawn given the public ones, are better on split noise."""
-        rows = self.given
+    ) -> float:
+        """The share of rows that are to be auto's, from fits to one half of split noise; see `find_share`."""
+        rows = gated.given
         if rows is None:
-            return False
+            return 0.0
         private = set(domain.names) - set(rows.domain.names)
         tables = [
             table for table in pool(domain, measurements, inferred=True) if private.intersection(table.clique)
         ]
-        half, judged = halves(tables, np.random.default_rng(self.seed))
+        # Not the split that `Gated.choose` makes, whose judging half has chosen the penalty.
+        half, judged = halves(tables, np.random.default_rng([self.seed, 1]))
         noisy = [table.measurement for table in half]
-        total = float(rows.rows)
         given = {name: rows.column(name) for name in rows.domain.names}
-        counted = []
-        for model in (
-            self._gated.fit(domain, noisy, total=total, effort=effort),
-            self._fit_auto(domain, noisy, known, rows, effort),
-        ):
+
+        def tabulate_drawn(model: protocols.Model) -> list[Floats]:
             # Rows of both models are drawn from one seed, so that the comparison sees no other chance.
             drawn = model.sample(rows.rows, np.random.default_rng(self.seed), given)
-            counted.append([tabulate_rows(drawn, domain, table.clique) for table in judged])
-        # A fit that the deadline cut short is not judged.
-        if effort.over:
-            return False
-        return prefer(counted[1], counted[0], judged, total)
+            return [tabulate_rows(drawn, domain, table.clique) for table in judged]
+
+        theirs = tabulate_drawn(self._fit_auto(domain, noisy, known, rows, effort))
+        own = tabulate_drawn(gated.fit(domain, noisy, effort=effort))
+        return find_share(theirs, own, judged, float(rows.rows))
