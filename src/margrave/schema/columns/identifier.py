@@ -114,8 +114,8 @@ def shape_parts(shape: str) -> Signs:
         found += [CLASSES[name]] * int(times or 1) if name is not None else [escaped or plain]
     if end != len(shape) or not found:
         remedy = (
-            r"Write it as in 'V[0-9]{7}' or '[A-Z]{2}-[0-9]{4}', a point or another sign with a meaning of its "
-            r"own as in '[0-9]{2}\.[0-9]{2}'."
+            r"Write it as in 'V[0-9]{7}' or '[A-Z]{2}-[0-9]{4}', and a point or another sign with a meaning "
+            r"of its own as in '[0-9]{2}\.[0-9]{2}'."
         )
         raise SchemaError(
             invalid("shape", f"made of signs and the classes {list(CLASSES)}", remedy, got=shape)
