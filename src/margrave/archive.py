@@ -23,7 +23,7 @@ from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, KnownNoise, NoisyMarginal, NoisySlices, NoisySums, Provenance, Release
 from margrave.schema.constraints.rules import rule_from_json
 from margrave.schema.features import RowNumbers
-from margrave.schema.schema import Schema
+from margrave.schema.schema import KINDS, Schema, find_kind
 from margrave.schema.storage.text import TextFormat
 
 VERSION = 2
@@ -277,6 +277,7 @@ def _read_provenance(document: Mapping[str, Any]) -> Provenance:
 
 
 def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> Release:
+    _check_kinds(document["schema"])
     schema = Schema.from_json(document["schema"])
     # Names are checked before arrays are used: a clique that is not of the schema is damage.
     for clique in document["marginals"]:
@@ -307,6 +308,16 @@ def _release(document: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float6
         sums=_read_sums(document.get("sums"), arrays),
         public=np.asarray(arrays.get("arrays/public.npy", ()), dtype=np.uint8).tobytes(),
     )
+
+
+def _check_kinds(schema: Any) -> None:
+    """Refuse a schema with kinds of columns that are not known here: its extension is missing."""
+    named = {str(column["kind"]) for column in schema["columns"]}
+    unknown = sorted(kind for kind in named if find_kind(kind) is None)
+    if unknown:
+        remedy = "Install the extension that adds the others, or call margrave.schema.schema.register_column."
+        constraint = f"made of the kinds of columns {sorted(KINDS)}"
+        raise ReleaseError(invalid("schema of the release", constraint, remedy, got=unknown))
 
 
 def _sums_to_json(sums: NoisySums | None) -> dict[str, Any] | None:

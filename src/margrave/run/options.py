@@ -252,11 +252,13 @@ def declared_schema(
     Raises:
         InputError: The file cannot be read, outside is not one of `OUTSIDE`, or a public column is relative
             to a private one.
-        SchemaError: A rule is about a column that is not released.
+        SchemaError: A rule is about a column that is not released, or a column's kind is not registered.
     """
     if outside not in OUTSIDE:
         raise InputError(invalid("outside", f"one of {list(OUTSIDE)}", "Leave it out.", got=outside))
     known = schema if isinstance(schema, Schema) or schema is None else Schema.load(schema)
+    if known is not None:
+        known.check_kinds()  # before anything is spent on rows that could not be saved
     released = selection.restrict(None if known is None else known.without(owner))
     for column in () if released is None else released.columns:
         private = set(column.bases) - set(public) if isinstance(column, Relative) else set()

@@ -33,7 +33,6 @@ from margrave.schema.columns import (
     Time,
     Unknown,
 )
-from margrave.schema.columns.listed import other_label
 from margrave.schema.columns.relative import in_turn
 from margrave.schema.constraints.codes import CodeRules, check_rules, code_rules
 from margrave.schema.constraints.numbers import is_comparable
@@ -161,6 +160,11 @@ def register_column(kind: type[Column]) -> None:
         remedy = 'Write kind: ClassVar[str] = "..." in the class.'
         raise InputError(invalid("column kind", "one with a name of its own", remedy, got=kind.__name__))
     add_entry(KINDS, kind.kind, kind, "the column kind")
+
+
+def find_kind(name: str) -> type[Column] | None:
+    """The kind of columns of a name, those of installed extensions included; None if there is none."""
+    return find_entry(KINDS, name)
 
 
 VERSION, UNRULED = 2, 1
@@ -315,13 +319,25 @@ class Schema:
         """
         return tuple(column.name for column in self.attributes if column.strict and _all_but_missing(column))
 
+    def check_kinds(self) -> None:
+        """Refuse a kind of columns that no name leads to: what is saved of it could not be read again.
+
+        Raises:
+            SchemaError: A column's class was not registered.
+        """
+        for column in self.columns:
+            if find_kind(column.kind) is not type(column):
+                remedy = f"Call margrave.schema.schema.register_column({type(column).__name__}) first."
+                where = f"kind of column {column.name!r}"
+                raise SchemaError(invalid(where, "registered", remedy, got=column.kind))
+
     def absorb_outside(self) -> Schema:
         """The same schema, which takes in what lies outside its declarations instead of refusing it.
 
         No column is strict any more. A number, date or time beyond the bounds counts in the nearest bin, a
         fraction among whole numbers is rounded down, text in a column of numbers is missing, and a value that
-        is not listed becomes `other`: a categorical or ordinal column that has no such label is given
-        "(other)". What then has no code becomes the likeliest one, see `encode_column`; in a boolean column
+        is not listed becomes `other`: a column of listed values that has no such label is given "(other)".
+        What then has no code becomes the likeliest one, see `encode_column`; in a boolean column
         that is false.
 
         Example:
@@ -329,7 +345,7 @@ class Schema:
             >>> Schema((column,)).absorb_outside()["sex"].labels
             ('F', 'M', '(other)')
         """
-        return Schema(tuple(_absorb_outside(column) for column in self.columns), self.rules)
+        return Schema(tuple(column.absorb_outside() for column in self.columns), self.rules)
 
     def without(self, name: str | None) -> Schema | None:
         """The same schema without a column, where it has that column; None if no other is left.
@@ -475,13 +491,6 @@ def _all_but_missing(column: Column) -> bool:
     return dataclasses.replace(column, rare=0.0).known if isinstance(column, Binned) else column.known
 
 
-def _absorb_outside(column: Column) -> Column:
-    if not isinstance(column, Categorical | Ordinal) or column.values is None or not column.strict:
-        return dataclasses.replace(column, strict=False)
-    other = other_label(column.values) if column.other is None else column.other
-    return dataclasses.replace(column, strict=False, other=other)
-
-
 def _column_to_json(column: Column) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": column.name, "kind": column.kind}
     derived = _derived_fields(column)
@@ -514,7 +523,7 @@ def _derived_fields(column: Column) -> frozenset[str]:
 def _column_from_json(entry: Any) -> Column:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise SchemaError(invalid("columns", "objects with a 'name'", "Name every column."))
-    kind = find_entry(KINDS, str(entry.get("kind")))
+    kind = find_kind(str(entry.get("kind")))
     if kind is None:
         raise SchemaError(
             invalid(

@@ -38,7 +38,7 @@ from margrave.evaluation.metrics.orders import OrderBroken, RankSlope
 from margrave.evaluation.metrics.rows import ApparentMatch, BrokenRules, UniqueExactMatch
 from margrave.evaluation.score import Facts
 from margrave.evaluation.task import Metric
-from margrave.extensions import add_entry, find_entry
+from margrave.extensions import add_entry, find_entry, load_extensions
 
 ALL_PAIRS = "one table of counts a pair of columns, all pairs"
 
@@ -518,6 +518,16 @@ _ALL: tuple[Metric, ...] = (
 
 METRICS: dict[str, Metric] = {one.facts.name: one for one in sorted(_ALL, key=lambda one: one.facts.name)}
 """Every metric by its name, sorted."""
+
+
+def list_metrics() -> list[str]:
+    """The names of all metrics, those of installed extensions included, sorted.
+
+    Raises:
+        InputError: An extension cannot be loaded.
+    """
+    load_extensions()
+    return sorted(METRICS)
 
 
 def metric(name: str) -> Metric:

@@ -6,7 +6,7 @@ Columns that are left out of a release.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 from margrave.errors import SchemaError, invalid
@@ -69,6 +69,10 @@ class Column(ABC):
     def missing_code(self) -> int | None:
         """The code of a missing value, the last one; None if values cannot be missing."""
         return self.present if self.missing else None
+
+    def absorb_outside(self) -> Column:
+        """The column with values outside what it declares counted as `strict` says: never an error."""
+        return replace(self, strict=False)
 
     def _check_rare(self, rare: object) -> None:
         if not isinstance(rare, (int, float)) or not 0 <= rare < 1:

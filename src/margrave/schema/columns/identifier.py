@@ -113,8 +113,13 @@ def shape_parts(shape: str) -> Signs:
         end = match.end()
         found += [CLASSES[name]] * int(times or 1) if name is not None else [escaped or plain]
     if end != len(shape) or not found:
-        remedy = "Write it as in 'V[0-9]{7}' or '[A-Z]{2}-[0-9]{4}'."
-        raise SchemaError(invalid("shape", f"made of signs and the classes {list(CLASSES)}", remedy))
+        remedy = (
+            r"Write it as in 'V[0-9]{7}' or '[A-Z]{2}-[0-9]{4}', and a point or another sign with a meaning "
+            r"of its own as in '[0-9]{2}\.[0-9]{2}'."
+        )
+        raise SchemaError(
+            invalid("shape", f"made of signs and the classes {list(CLASSES)}", remedy, got=shape)
+        )
     return tuple(found)
 
 

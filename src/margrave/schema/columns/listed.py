@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -52,6 +52,7 @@ class Listed(Column):
     def __post_init__(self) -> None:
         given: object = self.values
         self._check_rare(self.rare)
+        self._check_shapes()
         if self.values is None:
             return
         values = tuple(value.item() if isinstance(value, np.generic) else value for value in self.values)
@@ -66,15 +67,34 @@ class Listed(Column):
         object.__setattr__(self, "values", values)
         if len(set(values)) != len(values) or self.other in values:
             raise SchemaError(invalid(f"values of column {self.name!r}", "distinct", "List each once."))
-        if not values and self.other is None and not self.missing:
+        if not values and not self.stems and self.other is None and not self.missing:
             raise SchemaError(
                 invalid(f"values of column {self.name!r}", "at least one", "List the values it may take.")
             )
+
+    def _check_shapes(self) -> None:
+        """Refuse here what would otherwise fail when rows are drawn, once the budget is spent."""
+        for shape in (*self.rests, self.other_shape):
+            try:
+                if isinstance(shape, str) and shape:
+                    shape_parts(shape)
+            except SchemaError as error:
+                raise SchemaError(f"column {self.name!r}: {error}") from None
 
     @property
     def stems(self) -> tuple[str, ...]:
         """Beginnings of texts that share a code, in the order of their codes behind the values."""
         return ()
+
+    @property
+    def rests(self) -> tuple[str, ...]:
+        """For each stem the shape of what decoding writes behind it; "" where the stem stands alone."""
+        return ("",) * len(self.stems)
+
+    @property
+    def other_shape(self) -> str:
+        """The shape of texts that decoding draws for the code `other`; "" writes its label."""
+        return ""
 
     @property
     def known(self) -> bool:
@@ -103,6 +123,13 @@ class Listed(Column):
             *([self.other] if self.other is not None else []),
             *(["missing"] if self.missing else []),
         )
+
+    def absorb_outside(self) -> Column:
+        """The column with a code "(other)" for values that are not listed, if it is strict and has none."""
+        if self.values is None or not self.strict:
+            return replace(self, strict=False)
+        other = other_label(self.values) if self.other is None else self.other
+        return replace(self, strict=False, other=other)
 
 
 @final
@@ -155,13 +182,21 @@ class Categorical(Listed):
         if len(self.endings) != len(self.prefixes):
             remedy = 'Write "" where a beginning stands alone.'
             raise SchemaError(invalid(f"endings of column {self.name!r}", "one for each prefix", remedy))
-        for ending in filter(None, (*self.endings, self.others)):
-            shape_parts(ending)
 
     @property
     def stems(self) -> tuple[str, ...]:
         """The prefixes."""
         return self.prefixes
+
+    @property
+    def rests(self) -> tuple[str, ...]:
+        """The endings."""
+        return self.endings
+
+    @property
+    def other_shape(self) -> str:
+        """That of `others`."""
+        return self.others
 
 
 @final
@@ -238,3 +273,7 @@ class Boolean(Listed):
     def open(self) -> bool:
         """Whether missing values or the spelling are to be discovered."""
         return not self.known or self.spelling is None
+
+    def absorb_outside(self) -> Column:
+        """The column with another value counted as False: there is no third truth value."""
+        return replace(self, strict=False)

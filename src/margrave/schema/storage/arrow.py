@@ -19,7 +19,6 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.columns import (
     Binned,
     Boolean,
-    Categorical,
     Column,
     Identifier,
     Listed,
@@ -119,7 +118,7 @@ def label_array(column: Listed, kind: Any = None) -> Any:
     return pa.array(entries, wanted)
 
 
-def with_endings(values: Any, codes: Codes, column: Categorical, rng: np.random.Generator) -> Any:
+def with_endings(values: Any, codes: Codes, column: Listed, rng: np.random.Generator) -> Any:
     """Decoded values whose beginnings are completed: a text is drawn for each that has an ending, and for
     those of the code `other` where the column has a shape for them.
 
@@ -132,7 +131,7 @@ def with_endings(values: Any, codes: Codes, column: Categorical, rng: np.random.
         rng: Draws the endings.
     """
     listed, found = set(column.values or ()), None
-    drawn = [*zip(column.prefixes, column.endings, strict=True), ("", column.others)]
+    drawn = [*zip(column.stems, column.rests, strict=True), ("", column.other_shape)]
     for place, (prefix, ending) in enumerate(drawn, len(column.values or ())):
         rows = np.flatnonzero(codes == place)
         if not ending or not len(rows):
@@ -251,11 +250,7 @@ def decode_column(
         return _dictionary(decode_column(codes, column, rng, kind.value_type, drawn), kind)
     if isinstance(column, Listed):
         values = label_array(column, kind).take(pa.array(codes))
-        if (
-            isinstance(column, Categorical)
-            and (column.prefixes or column.others)
-            and is_text_type(values.type)
-        ):
+        if (column.stems or column.other_shape) and is_text_type(values.type):
             return with_endings(values, codes, column, rng)
         return values
     if isinstance(column, Identifier):

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Categorical, Column, Listed, Ordinal
+from margrave.schema.columns import Column, Listed
 from margrave.schema.encoded import Codes
 from margrave.schema.storage import forms
 from margrave.schema.storage.arrow import arrow_type, decode_column, label_array
@@ -95,13 +95,13 @@ def _nullable(column: Column, kind: Any) -> bool:
 
 def _category(codes: Codes, column: Column, rng: np.random.Generator, inner: str, drawn: Any) -> Any:
     kind = _arrow(inner)
-    if not isinstance(column, Listed) or column.stems or (isinstance(column, Categorical) and column.others):
+    if not isinstance(column, Listed) or column.stems or column.other_shape:
         return pd.Series(pd.Categorical(decode_column(codes, column, rng, kind, drawn).to_pandas()))
     coded = label_array(column, kind).dictionary_encode()
     lookup = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
     categories = pd.Index(coded.dictionary.to_pylist(), dtype=inner)
     return pd.Series(
-        pd.Categorical.from_codes(lookup[codes], categories=categories, ordered=isinstance(column, Ordinal))
+        pd.Categorical.from_codes(lookup[codes], categories=categories, ordered=column.ordered > 0)
     )
 
 

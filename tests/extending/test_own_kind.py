@@ -1,0 +1,155 @@
+"""A kind of columns from outside the package whose cells begin alike; kinds that nobody knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import toy_extension as toy
+
+import margrave as mg
+from command_line import call
+from margrave.errors import ReleaseError, SchemaError
+from margrave.schema.columns import Listed
+from margrave.schema.encode import encode
+from margrave.schema.schema import KINDS, register_column
+
+pytestmark = pytest.mark.usefixtures("own_tables")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network(Listed):
+    """Addresses, of which only the network is kept: 10.1.2.3 by 10.1."""
+
+    kind: ClassVar[str] = "network"
+    networks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", ())
+        Listed.__post_init__(self)
+
+    @property
+    def stems(self) -> tuple[str, ...]:
+        """The networks."""
+        return tuple(f"{network}." for network in self.networks)
+
+    @property
+    def rests(self) -> tuple[str, ...]:
+        """Two numbers of two digits."""
+        return (r"[0-9]{2}\.[0-9]{2}",) * len(self.networks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain(Network):
+    """Addresses of which the beginning alone is written."""
+
+    kind: ClassVar[str] = "plain"
+
+    @property
+    def rests(self) -> tuple[str, ...]:
+        """None."""
+        return ("",) * len(self.networks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong(Network):
+    """Addresses with a point that is none of the shape's signs."""
+
+    kind: ClassVar[str] = "wrong"
+
+    @property
+    def rests(self) -> tuple[str, ...]:
+        """A class that there is not."""
+        return ("[0-8]{2}.",) * len(self.networks)
+
+
+NETWORK = Network(name="ip", networks=("10.1", "10.2"), missing=False)
+TABLE = pa.table({"ip": ["10.1.2.3", "10.2.9.9"] * 100, "side": ["left", "right"] * 100})
+SCHEMA = mg.Schema((NETWORK, mg.Categorical(name="side", values=("left", "right"), missing=False)))
+
+
+def test_what_stands_behind_a_beginning_is_drawn_for_any_listed_kind() -> None:
+    register_column(Network)
+    made = mg.Synthesizer("independent", epsilon=20.0, schema=SCHEMA).fit(TABLE).sample(300, rng=0)
+    cells = made["ip"].to_pylist()
+    assert all(cell.startswith(("10.1.", "10.2.")) and len(cell) == len("10.1.00.00") for cell in cells)
+    assert len(set(cells)) > 50
+    assert made.schema.names == ["ip", "side"]
+
+
+def test_without_a_rest_the_beginning_stands_alone() -> None:
+    register_column(Plain)
+    column = Plain(name="ip", networks=("10.1", "10.2"), missing=False)
+    schema = mg.Schema((column, *SCHEMA.columns[1:]))
+    made = mg.Synthesizer("independent", epsilon=20.0, schema=schema).fit(TABLE).sample(50, rng=0)
+    assert set(made["ip"].to_pylist()) <= {"10.1.", "10.2."}
+
+
+def test_a_value_outside_gets_a_code_of_its_own_and_not_the_first() -> None:
+    register_column(toy.Rating)
+    schema = mg.Schema((toy.Rating(name="stars", stars=4, missing=False),)).absorb_outside()
+    assert schema["stars"].labels == ("1", "2", "3", "4", "(other)")
+    assert encode(pa.table({"stars": [1, 9, 4]}), schema).column("stars").tolist() == [0, 4, 3]
+
+
+def test_a_shape_that_cannot_be_drawn_is_refused_where_it_is_declared() -> None:
+    with pytest.raises(SchemaError, match=r"column 'ip': shape must be made of signs.*got"):
+        Wrong(name="ip", networks=("10.1",), missing=False)
+
+
+def test_pandas_keeps_the_order_of_an_ordered_kind() -> None:
+    pandas = pytest.importorskip("pandas")
+    register_column(toy.Rating)
+    kind = pandas.CategoricalDtype([1, 2, 3, 4], ordered=True)
+    frame = pandas.DataFrame(
+        {"stars": pandas.Series(np.tile([1, 2, 3, 4], 50), dtype=kind), "b": ["x", "y"] * 100}
+    )
+    columns = (
+        toy.Rating(name="stars", stars=4, missing=False),
+        mg.Categorical(name="b", values=("x", "y"), missing=False),
+    )
+    made = mg.Synthesizer("independent", epsilon=5.0, schema=mg.Schema(columns)).fit(frame).sample(9, rng=0)
+    assert made["stars"].cat.ordered
+
+
+def test_a_kind_without_a_name_that_leads_to_it_is_refused_before_anything_is_spent() -> None:
+    with pytest.raises(
+        SchemaError, match=r"kind of column 'ip' must be registered.*register_column\(Network\)"
+    ):
+        mg.Synthesizer("independent", epsilon=1.0, schema=SCHEMA)
+
+
+def test_a_release_of_a_kind_that_is_missing_here_says_so(tmp_path: Path) -> None:
+    register_column(Network)
+    mg.Synthesizer("independent", epsilon=1.0, schema=SCHEMA).fit(TABLE).save(tmp_path / "r.margrave")
+    del KINDS["network"]
+    with pytest.raises(
+        ReleaseError, match=r"kinds of columns.*got \['network'\]. Install the extension"
+    ) as refused:
+        mg.load(tmp_path / "r.margrave")
+    assert "damaged" not in str(refused.value)
+    assert call("show", tmp_path / "r.margrave").code == 2
+
+
+def test_all_metrics_are_those_of_extensions_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--metrics all` asks the extensions, also where nothing else had them loaded."""
+    from margrave import extensions
+
+    class Point:
+        name = "toy"
+
+        def load(self) -> object:
+            return toy.register
+
+    monkeypatch.setattr(extensions, "entry_points", lambda group: [Point()])
+    extensions.load_extensions.cache_clear()
+    try:
+        from margrave.evaluation.metrics.registry import list_metrics
+
+        assert "codes_lost" in list_metrics()
+    finally:
+        extensions.load_extensions.cache_clear()
