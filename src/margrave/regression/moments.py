@@ -98,7 +98,7 @@ class MomentSums:
         places = [np.zeros(1, dtype=np.int64), *(np.arange(starts[k], starts[k + 1]) for k in held)]
         chosen = np.concatenate(places)
         matrices = [sums.numbers.numbers[k] for k in held]
-        off = sums.values[np.ix_(chosen, chosen)] - _sum_products(model, names, matrices)
+        off = sums.values[np.ix_(chosen, chosen)] - sum_products(model, names, matrices)
         within = np.cumsum([0, *(len(part) for part in places)])
         self._map = np.zeros((design.size, len(chosen)))
         self._map[0, 0] = 1.0
@@ -255,7 +255,7 @@ def _express(matrix: Floats, own: Floats) -> tuple[Floats, float]:
     return np.asarray(found), float((off / ranges).max(initial=0.0))
 
 
-def _sum_products(model: ModelTables, names: Sequence[str], matrices: Sequence[Floats]) -> Floats:
+def sum_products(model: ModelTables, names: Sequence[str], matrices: Sequence[Floats]) -> Floats:
     """The model's Z'Z, the constant's first: shape [q, q]."""
     pairs: list[Clique] = list(combinations(names, 2))
     tables = model.project_many([*((name,) for name in names), *pairs])
