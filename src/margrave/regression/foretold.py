@@ -44,9 +44,9 @@ OFF, DIAGONAL = 2.0**-0.5, 1.5
 """Noise of an entry of Z'Z off the diagonal, over that of a marginal at the same price times the largest
 squared norm of a row's numbers; and of one on the diagonal over it (`margrave.measure.mechanisms.sums`)."""
 SMOOTHED = 0.4
-"""The error of tables over that of their noise alone. For seven tables of the choosing half at epsilon .1 and 1
-(bench/LOG.md, 2026-11-25) E(C) / E(D) was .17 to .39 where releases of tables had .8 to 14 times the error of
-Z'Z, and .43 to 6.3 where they had .02 to 1.1 times its error."""
+"""The error of tables over that of their noise alone. For seven tables of the choosing half at epsilon .1 and
+1 (bench/LOG.md, 2026-11-25) E(C) / E(D) was .19 to .37 where releases of tables had .8 to 14 times the error
+of Z'Z, and .43 to 6.2 where they had .02 to 1.3 times its error."""
 
 
 @dataclass(frozen=True, slots=True)
