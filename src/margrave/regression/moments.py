@@ -14,6 +14,7 @@ noise, independent of W, and the two are pooled by the inverse of their covarian
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -110,7 +111,8 @@ class MomentSums:
             0
         ]
         self._labelled = labelled + self._map @ off @ self._label
-        self._crossed = crossed + self._map @ off @ self._map.T
+        self._beyond = self._map @ off @ self._map.T
+        self._crossed = crossed + self._beyond
 
     @classmethod
     def find(
@@ -127,6 +129,26 @@ class MomentSums:
             if _express(matrix, own)[1] > FAR:
                 return None
         return cls(design, sums, model, labelled, crossed)
+
+    def curvature(self) -> Floats:
+        """X'X of the model, moved towards the measured one as far as the two differ by more than noise: [p, p].
+
+        In the coordinates in which the noise of Z'Z is alike everywhere, the difference of the two is shrunk by
+        the part of its square that is noise (James and Stein 1961, positive part). Eigenvalues below half of
+        the edge of the noise's spectrum are then raised to it, as in `margrave.regression.perturbed`.
+        """
+        values, vectors = np.linalg.eigh(self._map @ self._map.T)
+        kept = values > 1e-9 * float(values[-1])
+        back, root = vectors[:, kept] / np.sqrt(values[kept]), vectors[:, kept] * np.sqrt(values[kept])
+        off = back.T @ self._beyond @ back
+        size, sigma = len(off), self._sums.sigma
+        noise = size * (size - 1) * sigma**2 + size * self._sums.diagonal_sigma**2
+        share = max(1.0 - noise / max(float((off**2).sum()), 1e-300), 0.0)
+        found = back.T @ (self._crossed - self._beyond) @ back + share * off
+        inner, turned = np.linalg.eigh(found)
+        raised = root @ turned
+        floor = share * sigma * math.sqrt(size)
+        return np.asarray((raised * np.maximum(inner, floor)) @ raised.T)
 
     def residual(self, gamma: Floats, labelled: bool = True) -> tuple[Floats, Floats]:
         """b - G gamma, shape [p], and the covariance of its noise, [p, p]; as `MeasuredSums.residual`."""
@@ -154,6 +176,10 @@ class PooledSums:
     def joint(self) -> bool:
         """That residuals tell what the model's X'X is wrong by too."""
         return True
+
+    def curvature(self, crossed: Floats) -> Floats:
+        """X'X of the model, moved towards the measured one; as `MomentSums.curvature`."""
+        return self._moments.curvature()
 
     @property
     def missing_pairs(self) -> tuple[Clique, ...]:

@@ -109,8 +109,9 @@ class Synthesizer:
         drop: Names of columns to leave out, instead. What a schema says of columns left out is ignored.
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "gated",
             "dp_merf", "dpsgd_gan", "pate_gan", "tabddpm", and by rounds "gem", "mwem", "rap", "rap_pp".
-        moments: Whether a part of rho buys the sums of products of the rows' numbers that regressions of the
-            target rest on; see docs/regression.md.
+        moments: Whether the run buys what serves regressions of the target: it decides, by a first part of
+            its tables, whether the rest of rho buys more tables or sums of products of the rows' numbers. A
+            number is a fixed share for such sums beside the tables. See docs/regression.md.
         missing: Texts that mean a missing value in CSV and TSV files.
         text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again.
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
