@@ -131,11 +131,11 @@ class MomentSums:
         return cls(design, sums, model, labelled, crossed)
 
     def curvature(self) -> Floats:
-        """X'X of the model, moved towards the measured one as far as the two differ by more than noise: [p, p].
+        """X'X of the model, moved towards the measured one by what is not noise in their difference: [p, p].
 
-        In the coordinates in which the noise of Z'Z is alike everywhere, the difference of the two is shrunk by
-        the part of its square that is noise (James and Stein 1961, positive part). Eigenvalues below half of
-        the edge of the noise's spectrum are then raised to it, as in `margrave.regression.perturbed`.
+        In the coordinates in which the noise of Z'Z is alike everywhere, the difference is shrunk by the part
+        of its square that is noise (James and Stein 1961, positive part). Eigenvalues below as much of half
+        of the edge of the noise's spectrum are then raised to it, as in `margrave.regression.perturbed`.
         """
         values, vectors = np.linalg.eigh(self._map @ self._map.T)
         kept = values > 1e-9 * float(values[-1])
