@@ -230,7 +230,11 @@ Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that 
 Target = Annotated[str | None, typer.Option(help="Column that rows are meant to predict.")]
 Moments = Annotated[
     bool,
-    typer.Option("--moments", help="With --target: a part of the budget buys what regressions of it need."),
+    typer.Option("--moments", help="With --target: the budget buys what serves regressions of it best."),
+]
+MomentsShare = Annotated[
+    float | None,
+    typer.Option("--moments-share", help="Instead: this share of the budget, such as 0.5, buys moments."),
 ]
 MaxMemory = Annotated[
     str | None, typer.Option("--max-memory", help="For the model, like 800MB or 4GB; the table not counted.")
@@ -274,6 +278,7 @@ class RunOptions:
     drop: Drop = None
     target: Target = None
     moments: Moments = False
+    moments_share: MomentsShare = None
     max_memory: MaxMemory = None
     max_seconds: MaxSeconds = None
     not_private_test_seed: TestSeed = None
@@ -313,7 +318,7 @@ class RunOptions:
             columns=split_names("columns", self.columns),
             drop=split_names("drop", self.drop) or (),
             target=self.target,
-            moments=self.moments,
+            moments=self.moments if self.moments_share is None else self.moments_share,
             text=self.text,
             max_memory=None if self.max_memory is None else bytes_of(self.max_memory),
             max_seconds=self.max_seconds,

@@ -348,6 +348,8 @@ def _estimate(
         return theta, hessian
     line = score_at(theta, design, rows, family)
     if sums.joint:
+        if family.name == "linear":
+            hessian = sums.curvature(hessian)
         residual, noise = sums.residual(line.gamma)
         return theta + move_towards((residual - line.remainder, noise), hessian, size, design), hessian
     beyond = sums.correction(model) if sums.complete else np.zeros_like(hessian)

@@ -14,6 +14,7 @@ noise, independent of W, and the two are pooled by the inverse of their covarian
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -98,7 +99,7 @@ class MomentSums:
         places = [np.zeros(1, dtype=np.int64), *(np.arange(starts[k], starts[k + 1]) for k in held)]
         chosen = np.concatenate(places)
         matrices = [sums.numbers.numbers[k] for k in held]
-        off = sums.values[np.ix_(chosen, chosen)] - _sum_products(model, names, matrices)
+        off = sums.values[np.ix_(chosen, chosen)] - sum_products(model, names, matrices)
         within = np.cumsum([0, *(len(part) for part in places)])
         self._map = np.zeros((design.size, len(chosen)))
         self._map[0, 0] = 1.0
@@ -110,7 +111,8 @@ class MomentSums:
             0
         ]
         self._labelled = labelled + self._map @ off @ self._label
-        self._crossed = crossed + self._map @ off @ self._map.T
+        self._beyond = self._map @ off @ self._map.T
+        self._crossed = crossed + self._beyond
 
     @classmethod
     def find(
@@ -127,6 +129,26 @@ class MomentSums:
             if _express(matrix, own)[1] > FAR:
                 return None
         return cls(design, sums, model, labelled, crossed)
+
+    def curvature(self) -> Floats:
+        """X'X of the model, moved towards the measured one by what is not noise in their difference: [p, p].
+
+        In the coordinates in which the noise of Z'Z is alike everywhere, the difference is shrunk by the part
+        of its square that is noise (James and Stein 1961, positive part). Eigenvalues below as much of half
+        of the edge of the noise's spectrum are then raised to it, as in `margrave.regression.perturbed`.
+        """
+        values, vectors = np.linalg.eigh(self._map @ self._map.T)
+        kept = values > 1e-9 * float(values[-1])
+        back, root = vectors[:, kept] / np.sqrt(values[kept]), vectors[:, kept] * np.sqrt(values[kept])
+        off = back.T @ self._beyond @ back
+        size, sigma = len(off), self._sums.sigma
+        noise = size * (size - 1) * sigma**2 + size * self._sums.diagonal_sigma**2
+        share = max(1.0 - noise / max(float((off**2).sum()), 1e-300), 0.0)
+        found = back.T @ (self._crossed - self._beyond) @ back + share * off
+        inner, turned = np.linalg.eigh(found)
+        raised = root @ turned
+        floor = share * sigma * math.sqrt(size)
+        return np.asarray((raised * np.maximum(inner, floor)) @ raised.T)
 
     def residual(self, gamma: Floats, labelled: bool = True) -> tuple[Floats, Floats]:
         """b - G gamma, shape [p], and the covariance of its noise, [p, p]; as `MeasuredSums.residual`."""
@@ -154,6 +176,10 @@ class PooledSums:
     def joint(self) -> bool:
         """That residuals tell what the model's X'X is wrong by too."""
         return True
+
+    def curvature(self, crossed: Floats) -> Floats:
+        """X'X of the model, moved towards the measured one; as `MomentSums.curvature`."""
+        return self._moments.curvature()
 
     @property
     def missing_pairs(self) -> tuple[Clique, ...]:
@@ -255,7 +281,7 @@ def _express(matrix: Floats, own: Floats) -> tuple[Floats, float]:
     return np.asarray(found), float((off / ranges).max(initial=0.0))
 
 
-def _sum_products(model: ModelTables, names: Sequence[str], matrices: Sequence[Floats]) -> Floats:
+def sum_products(model: ModelTables, names: Sequence[str], matrices: Sequence[Floats]) -> Floats:
     """The model's Z'Z, the constant's first: shape [q, q]."""
     pairs: list[Clique] = list(combinations(names, 2))
     tables = model.project_many([*((name,) for name in names), *pairs])

@@ -48,6 +48,9 @@ class Sums(Protocol):
     def joint(self) -> bool:
         """Whether X'X was measured with as little noise as X'y, so that estimates can go by both."""
 
+    def curvature(self, crossed: Floats) -> Floats:
+        """X'X, shape [p, p], by what was measured and that of the model, which is given."""
+
     @property
     def missing_pairs(self) -> tuple[Clique, ...]:
         """Pairs of columns that were not measured, those with the target first."""
@@ -196,6 +199,10 @@ class MeasuredSums:
                     field += factor * part.spread(scores[u], u) * part.spread(scores[w], w) * weights
             variance += (field**2).reshape(len(field), -1) @ part.variances.reshape(-1)
         return value, np.sqrt(variance)
+
+    def curvature(self, crossed: Floats) -> Floats:
+        """That of the model."""
+        return crossed
 
     def residual(self, gamma: Floats, labelled: bool = True) -> tuple[Floats, Floats]:
         """b - G gamma, shape [p], and the covariance of its noise, shape [p, p]. All pairs have to be held.

@@ -122,6 +122,7 @@ class Work:
         epsilon: Of the whole run.
         mu: Of Gaussian differential privacy, about, for the strategy: sqrt(2 rho).
         unknown: Columns to be discovered.
+        turns: How often the strategy runs at most: twice where a run first looks and then decides.
     """
 
     sizes: tuple[int, ...]
@@ -129,6 +130,7 @@ class Work:
     epsilon: float
     mu: float
     unknown: int = 0
+    turns: int = 1
 
     @property
     def columns(self) -> int:
@@ -174,6 +176,7 @@ def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
     fixed = START + work.rows * (READ * work.columns + COUNTED * work.pairs)
     fixed += work.unknown * (LOOKS[0] + LOOKS[1] * work.rows)
     low, high, least = TIMES.get(strategy.name, _usual_time)(strategy, fitter, work)
+    high, least = work.turns * high, work.turns * least
     asked, tables = _measured_cells(strategy, cells), _measured_tables(strategy, work)
     measuring = NOISE * asked + TABLE * tables
     by_column, by_pair = DRAWN.get(fitter.name, BALANCED_ROW_SECONDS)

@@ -34,11 +34,8 @@ from margrave.schema.storage.text import TextFormat
 from margrave.select.strategy import Strategy as BaseStrategy
 
 if TYPE_CHECKING:
-    from margrave.measure.curator import Curator
     from margrave.privacy.ledger.location import Place
     from margrave.protocols import Fitter, Source, Strategy
-    from margrave.release import NoisySums
-    from margrave.run.synthesizer import Synthesizer
 
 
 def use_strategy(select: Strategy) -> Strategy:
@@ -146,40 +143,6 @@ def set_target(strategy: Strategy, fitter: Fitter, target: str) -> tuple[Strateg
         raise InputError(invalid("target", with_it, "Use method='auto'.", got=target))
     aimed_strategy = strategy.with_options(target=target) if "target" in strategy.options else strategy
     return aimed_strategy, fitter.with_options(target=target) if "target" in fitter.options else fitter
-
-
-MOMENTS = Fraction(1, 2)
-"""Share of what discovery leaves of rho that moments get, where a run is asked for them. On two choosing
-tables at epsilon .1 and 1 a quarter makes the error 4.9, 3.3, .96 and .94 times as large, in one run each."""
-
-
-def share_moments(moments: bool, target: str | None, neighbours: Neighbours) -> Fraction:
-    """The share of rho for sums of products of the rows' numbers; 0 where a run is not asked for them.
-
-    Raises:
-        InputError: There is no target, or the adjacency is not one for which their cost is proved.
-    """
-    if not moments:
-        return Fraction(0)
-    if target is None:
-        raise InputError(invalid("moments", "with a target", "Say target='...', or leave moments out."))
-    if neighbours.adjacency not in ("add_remove", "replace_one"):
-        remedy = "Leave moments out, or choose one of them."
-        constraint = "left out unless the adjacency is 'add_remove' or 'replace_one'"
-        raise InputError(invalid("moments", constraint, remedy))
-    return MOMENTS
-
-
-def buy_moments(run: Synthesizer, curator: Curator, schema: Schema) -> NoisySums | None:
-    """The sums of products for regressions of the target, where the run was asked for them.
-
-    They are asked for before the strategy begins, which then shares out what is left.
-    """
-    from margrave.regression.moments import number_columns
-
-    if not run.moments_share or run.target is None:
-        return None
-    return curator.sums(number_columns(schema, run.target), curator.remaining * run.moments_share)
 
 
 def named_columns(strategy: Strategy, fitter: Fitter) -> frozenset[str]:

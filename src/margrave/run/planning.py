@@ -30,6 +30,7 @@ from margrave.select.strategy import ONE, PAIR
 
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Source, Strategy
+    from margrave.run.moments import MomentShares
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.schema import Schema
 
@@ -246,7 +247,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
             for c in schema.columns
             if c.open and c.name not in synthesizer.neighbours.public
         },
-        shares=_shares(strategy, share, counted, synthesizer.moments_share),
+        shares=_shares(strategy, share, counted, synthesizer.moment_shares),
         sigma=sigma,
         error={} if rows is None else error,
         seconds=_seconds(costs, synthesizer.limits),
@@ -498,7 +499,7 @@ def guess_sizes(schema: Schema, bins: int | None) -> list[int]:
 
 def _work(synthesizer: Synthesizer, schema: Schema, rows: int, bins: int | None) -> Work:
     ledger = synthesizer.new_ledger(synthesizer.searches(schema))
-    kept = (1 - synthesizer.discovery_share(schema)) * (1 - synthesizer.moments_share)
+    kept = (1 - synthesizer.discovery_share(schema)) * (1 - synthesizer.moment_shares.sums)
     rho = float(ledger.total * kept)
     return Work(
         sizes=tuple(guess_sizes(schema, bins)),
@@ -506,6 +507,7 @@ def _work(synthesizer: Synthesizer, schema: Schema, rows: int, bins: int | None)
         epsilon=synthesizer.epsilon,
         mu=math.sqrt(2 * rho),
         unknown=sum(column.open for column in schema.attributes),
+        turns=2 if synthesizer.moment_shares.decides else 1,
     )
 
 
@@ -534,11 +536,18 @@ def _looks(column: Column, share: Fraction) -> str:
     return f"{said}, between the declared bounds; bins=32 takes equal ones at no cost" if within else said
 
 
-def _shares(strategy: Strategy, discovery: Fraction, counted: bool, moments: Fraction) -> dict[str, float]:
+def _shares(
+    strategy: Strategy, discovery: Fraction, counted: bool, moments: MomentShares
+) -> dict[str, float]:
     shares = {"discover": float(discovery)} if discovery else {}
-    shares |= {"moments": float(moments * (1 - discovery))} if moments else {}
+    shares |= {"moments": float(moments.sums * (1 - discovery))} if moments.sums else {}
     stages = strategy.split_rho(counted or bool(discovery))
-    rest = (1 - discovery) * (1 - moments)
+    rest = 1 - discovery
+    if moments.decides:
+        shares |= {"moments or tables, by what was released first": float(rest * (1 - moments.tables))}
+        rest *= moments.tables
+    else:
+        rest *= 1 - moments.sums
     return shares | {stage: float(part * rest) for stage, part in stages.items() if part}
 
 
@@ -550,8 +559,11 @@ def _sigma(ledger: Ledger, apart: Fraction, columns: int, strategy: Strategy) ->
 
 
 def _spent_apart(synthesizer: Synthesizer, discovery: Fraction) -> Fraction:
-    """The share of rho that goes into discovery and moments, and not into what the strategy buys."""
-    return 1 - (1 - discovery) * (1 - synthesizer.moments_share)
+    """The share of rho that goes into discovery and moments, and not into what the strategy buys.
+
+    Where a run decides what most of rho buys, it is foretold for one that decides for tables.
+    """
+    return 1 - (1 - discovery) * (1 - synthesizer.moment_shares.sums)
 
 
 def _copies(ledger: Ledger, apart: Fraction, sizes: Sequence[int], strategy: Strategy) -> dict[str, float]:

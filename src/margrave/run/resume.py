@@ -14,9 +14,8 @@ from margrave.progress import OnStep, Step
 
 if TYPE_CHECKING:
     from margrave.limits import Deadline
-    from margrave.measure.curator import Curator
     from margrave.privacy.ledger.ledger import Ledger
-    from margrave.protocols import Fitter, Model, Strategy
+    from margrave.protocols import Curator, Fitter, Model, Strategy
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.columns import Column
     from margrave.schema.schema import Schema
@@ -34,7 +33,7 @@ def facts(synthesizer: Synthesizer, columns: Sequence[Column], declared: Schema)
         "strategy": _describe_part(synthesizer.strategy),
         "model": _describe_part(synthesizer.fitter),
         "share for discovery": str(synthesizer.discovery),
-        "share for moments": str(synthesizer.moments_share),
+        "share for moments": str(synthesizer.moment_shares),
         "schema": _digest(declared.to_json()),
         "text for missing values": _digest(list(synthesizer.missing)),
         "format of text files": _digest(synthesizer.text.to_json()),

@@ -18,9 +18,9 @@ from margrave.privacy.ledger.location import BookAttempt, Place
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Provenance, Release
+from margrave.run.moments import Buyer, note_decision, share_moments
 from margrave.run.options import (
     accountant,
-    buy_moments,
     check_deadline,
     check_libraries,
     check_no_oracle,
@@ -37,7 +37,6 @@ from margrave.run.options import (
     named_columns,
     set_memory,
     set_target,
-    share_moments,
     use_estimator,
     use_strategy,
 )
@@ -59,7 +58,7 @@ from margrave.run.public import (
     pack_table,
     read_public_table,
 )
-from margrave.run.resume import check_clockless, check_unfinished, facts, run_strategy
+from margrave.run.resume import check_clockless, check_unfinished, facts
 from margrave.run.synthesis import Rng, Synthesis
 from margrave.schema.frame import Selection, type_warning
 from margrave.schema.schema import Schema
@@ -110,8 +109,9 @@ class Synthesizer:
         drop: Names of columns to leave out, instead. What a schema says of columns left out is ignored.
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "gated",
             "dp_merf", "dpsgd_gan", "pate_gan", "tabddpm", and by rounds "gem", "mwem", "rap", "rap_pp".
-        moments: Whether a part of rho buys the sums of products of the rows' numbers that regressions of the
-            target rest on; see docs/regression.md.
+        moments: Whether the run buys what serves regressions of the target: it decides, by a first part of
+            its tables, whether the rest of rho buys more tables or sums of products of the rows' numbers. A
+            number is a fixed share for such sums beside the tables. See docs/regression.md.
         missing: Texts that mean a missing value in CSV and TSV files.
         text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again.
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
@@ -162,7 +162,7 @@ class Synthesizer:
         columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
         target: str | None = None,
-        moments: bool = False,
+        moments: bool | float = False,
         missing: Sequence[str] = ("",),
         text: TextFormat | None = None,
         engine: str = "auto",
@@ -198,7 +198,7 @@ class Synthesizer:
             self.selection.check_used("target", [target])
         self._take_public(public_table)
         self.target, self.missing, self.engine = target, tuple(missing), engine
-        self.moments_share = share_moments(moments, target, self.neighbours)
+        self.moment_shares = share_moments(moments, target, self.neighbours, self.strategy)
         self.text = complete_format(text, self.schema)
         self.place = Place(ledger, dataset, analyst)
         self.test_seed = check_test_seed(not_private_test_seed, self.place)
@@ -258,15 +258,18 @@ class Synthesizer:
                     known, rho, tell, named.union(self.neighbours.public), most_bins=bins
                 )
                 self._deadline = self.limits.start(curator.stopwatch)
-                fitter, sums = condition_fitter(self.fitter, part, schema), buy_moments(self, curator, schema)
+                fitter = condition_fitter(self.fitter, part, schema)
                 reference = encode_public_table(elsewhere, schema)
                 strategy, fitter = hand_reference(
                     condition_rows(self.strategy, part, schema), fitter, reference
                 )
-                model, fitter = run_strategy(strategy, curator, ledger, self._deadline, tell, fitter)
+                buyer = Buyer(
+                    curator, ledger, schema, self.target or "", strategy, fitter, tell, self._deadline
+                )
+                model, fitter, sums, decided = buyer.buy(self.moment_shares)
                 release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         self.on_step(Step("fit", "done", 0, 1.0))
-        notes = {**release.notes, **note_public_table(reference)}
+        notes = {**release.notes, **note_public_table(reference), **note_decision(decided)}
         release = dataclasses.replace(release, public=pack_table(part), notes=notes, sums=sums)
         origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
         return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)

@@ -1,0 +1,320 @@
+"""What a run with `moments` buys for regressions of its target: sums of products of row numbers, or tables.
+
+A fixed share of rho buys Z'Z before the strategy begins. Without one the run finds out which of the two the
+target's regression is better served by: the strategy gets a first part, and all that is left goes to the one
+of which less error is foretold by what that part has released.
+
+**Privacy.** The first part is fixed by public arguments, and what the rest buys depends on released
+numbers and public things alone. So the run is an adaptive composition of the verbs of the door, each of
+which is in the ledger at its price before its noise is drawn, and whose proofs hold for any question that is
+chosen so (zCDP: Bun and Steinke 2016, lemma 2.3; GDP: Dong, Roth and Su 2022, theorem 4). Nothing of the
+decision needs a proof of its own. It is as public as what it was made from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.errors import InputError, invalid
+from margrave.limits import Deadline, Stopwatch
+from margrave.privacy.unit import Neighbours
+from margrave.progress import OnStep, Step
+from margrave.run.resume import run_strategy
+
+if TYPE_CHECKING:
+    from margrave import protocols
+    from margrave.measure.curator import Curator
+    from margrave.measure.mechanisms.verb import Verb
+    from margrave.privacy.ledger.ledger import Ledger
+    from margrave.protocols import Ensemble, Fitter, Learner, Model, Strategy
+    from margrave.release import NoisyMarginal, NoisyMoments, NoisySlices, NoisySums
+    from margrave.schema.domain import Clique, Domain
+    from margrave.schema.features import Embedding, RowNumbers
+    from margrave.schema.schema import Schema
+
+FIRST = Fraction(1, 10)
+"""Share of what discovery leaves of rho that the strategy gets before the run decides."""
+FIXED = Fraction(1, 2)
+"""Share of it for Z'Z where a strategy does not measure tables, so that nothing can be decided by them."""
+FIRST_SECONDS = 1.0 / 3.0
+"""Share of a time limit within which the strategy's first part ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentShares:
+    """The shares of what discovery leaves of rho that are fixed before a run begins; both 0 without moments.
+
+    Args:
+        sums: Of Z'Z; the strategy gets all else. 0 where the run decides.
+        tables: Of the strategy, before it is decided whether it or Z'Z gets the rest; 0 where nothing is.
+    """
+
+    sums: Fraction = Fraction(0)
+    tables: Fraction = Fraction(0)
+
+    @property
+    def asked(self) -> bool:
+        """Whether the run was asked for moments."""
+        return self.sums > 0 or self.decides
+
+    @property
+    def decides(self) -> bool:
+        """Whether the run decides what the rest buys."""
+        return self.tables > 0
+
+    def __str__(self) -> str:
+        return f"decided after {self.tables}" if self.decides else str(self.sums)
+
+
+def share_moments(
+    moments: bool | float, target: str | None, neighbours: Neighbours, strategy: Strategy
+) -> MomentShares:
+    """The shares of rho for sums of products of the rows' numbers; 0 where a run is not asked for them.
+
+    Args:
+        moments: Whether they are asked for; a number is a fixed share.
+        target: Of the run.
+        neighbours: Of the run.
+        strategy: Of the run; one that measures no tables has a fixed share.
+
+    Raises:
+        InputError: It is no share; there is no target, or the adjacency is not one for which their cost is
+            proved.
+    """
+    fixed = None if isinstance(moments, bool) else _check_share(moments)
+    if moments is False:
+        return MomentShares()
+    if target is None:
+        raise InputError(invalid("moments", "with a target", "Say target='...', or leave moments out."))
+    if neighbours.adjacency not in ("add_remove", "replace_one"):
+        remedy = "Leave moments out, or choose one of them."
+        constraint = "left out unless the adjacency is 'add_remove' or 'replace_one'"
+        raise InputError(invalid("moments", constraint, remedy))
+    if fixed is not None:
+        return MomentShares(fixed)
+    return MomentShares(tables=FIRST) if strategy.learns_by == "marginals" else MomentShares(FIXED)
+
+
+def _check_share(moments: Any) -> Fraction:
+    number = isinstance(moments, Real) and not isinstance(moments, bool)
+    if not number or not 0 < moments < 1:
+        remedy = "Try moments=0.5, or moments=True, which decides by what the run has released."
+        raise InputError(invalid("moments", "True, False, or above 0 and below 1", remedy, got=moments))
+    return Fraction(moments).limit_denominator(1 << 20)
+
+
+class PartCurator:
+    """A curator whose strategy has a part of rho: all but a reserve. Every call is the curator's own.
+
+    Args:
+        curator: Of the run.
+        reserve: rho that the strategy leaves, exact.
+    """
+
+    def __init__(self, curator: Curator, reserve: Fraction) -> None:
+        self._curator, self._reserve = curator, reserve
+        self._total = self.remaining
+
+    @property
+    def domain(self) -> Domain:
+        """Names and sizes of the attributes."""
+        return self._curator.domain
+
+    @property
+    def remaining(self) -> Fraction:
+        """rho of the part that is still to be shared out, exact."""
+        return max(self._curator.remaining - self._reserve, Fraction(0))
+
+    @property
+    def total(self) -> Fraction:
+        """rho that the part began with, exact."""
+        return self._total
+
+    @property
+    def progress(self) -> float:
+        """Share of the whole run's rho spent so far."""
+        return self._curator.progress
+
+    @property
+    def stopwatch(self) -> Stopwatch:
+        """The curator's."""
+        return self._curator.stopwatch
+
+    @property
+    def measurements(self) -> tuple[NoisyMarginal, ...]:
+        """All marginals released so far, those before the part included."""
+        return self._curator.measurements
+
+    @property
+    def public_rows(self) -> float | None:
+        """The number of rows where the adjacency makes it public, else None."""
+        return self._curator.public_rows
+
+    def sigma(self, rho: Fraction) -> float:
+        """As `Curator.sigma`."""
+        return self._curator.sigma(rho)
+
+    def measure(self, cliques: Sequence[Clique], rho: Fraction) -> list[NoisyMarginal]:
+        """As `Curator.measure`."""
+        return self._curator.measure(cliques, rho)
+
+    def choose(
+        self,
+        cliques: Sequence[Clique],
+        expected: Sequence[NDArray[np.float64]],
+        rho: Fraction,
+        *,
+        weights: Sequence[int] | None = None,
+        penalties: Sequence[float] | None = None,
+        rivals: Sequence[NDArray[np.float64] | None] | None = None,
+    ) -> int:
+        """As `Curator.choose`."""
+        return self._curator.choose(
+            cliques, expected, rho, weights=weights, penalties=penalties, rivals=rivals
+        )
+
+    def appraise(
+        self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction
+    ) -> NDArray[np.float64]:
+        """As `Curator.appraise`."""
+        return self._curator.appraise(cliques, expected, rho)
+
+    def answer(self, verb: Verb, rho: Fraction) -> tuple[NDArray[np.float64], float]:
+        """As `Curator.answer`."""
+        return self._curator.answer(verb, rho)
+
+    def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
+        """As `Curator.moments`."""
+        return self._curator.moments(embedding, rho)
+
+    def slices(self, numbers: RowNumbers, rho: Fraction, longest: float | None = None) -> NoisySlices:
+        """As `Curator.slices`."""
+        return self._curator.slices(numbers, rho, longest)
+
+    def train(
+        self,
+        learner: Learner,
+        rho: Fraction,
+        *,
+        steps: int,
+        rate: Fraction,
+        clip: float = 1.0,
+        on_gradient: Callable[[int], None] = lambda _: None,
+    ) -> tuple[NDArray[np.float64], ...]:
+        """As `Curator.train`."""
+        return self._curator.train(learner, rho, steps=steps, rate=rate, clip=clip, on_gradient=on_gradient)
+
+    def votes(
+        self,
+        ensemble: Ensemble,
+        rho: Fraction,
+        *,
+        teachers: int,
+        rounds: int,
+        on_round: Callable[[int], None] = lambda _: None,
+    ) -> tuple[NDArray[np.float64], ...]:
+        """As `Curator.votes`."""
+        return self._curator.votes(ensemble, rho, teachers=teachers, rounds=rounds, on_round=on_round)
+
+
+class Bought(NamedTuple):
+    """What a run has bought.
+
+    Args:
+        model: Fitted to all tables.
+        fitter: That made it.
+        sums: Of products, if the release is to hold some.
+        decided: What the rest of rho went into, in a word; empty where nothing was decided.
+    """
+
+    model: Model
+    fitter: Fitter
+    sums: NoisySums | None = None
+    decided: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Buyer:
+    """A run whose columns are known, with all that buying takes.
+
+    Args:
+        curator, ledger: Of the run.
+        schema: Known.
+        target: The column that regressions explain; of no meaning in a run without moments.
+        strategy, fitter: With what the run hands them.
+        on_step: Told about each step.
+        deadline: When the run is to be done; None for no limit.
+    """
+
+    curator: Curator
+    ledger: Ledger
+    schema: Schema
+    target: str
+    strategy: Strategy
+    fitter: Fitter
+    on_step: OnStep
+    deadline: Deadline | None
+
+    def buy(self, shares: MomentShares) -> Bought:
+        """All that the run buys: the strategy's tables, and moments where it was asked for them.
+
+        Raises:
+            BudgetError: As `run_strategy`.
+        """
+        if not shares.asked:
+            return Bought(*self._run_strategy(self.curator, self.deadline))
+        whole = self.curator.remaining
+        if shares.decides:
+            return self._decide(whole * shares.tables)
+        sums = self._buy_sums(whole * shares.sums)
+        return Bought(*self._run_strategy(self.curator, self.deadline), sums)
+
+    def _decide(self, tables: Fraction) -> Bought:
+        """Tables for this part of rho, and for the rest what is foretold to err less by them."""
+        curator, clock = self.curator, self.curator.stopwatch
+        first = None if self.deadline is None else Deadline(FIRST_SECONDS * self.deadline.left, clock)
+        part = PartCurator(curator, curator.remaining - tables)
+        model, fitter = self._run_strategy(part, first)
+        if self.ledger.exhausted:  # a stop has cost all that was left
+            return Bought(model, fitter)
+        self.on_step(Step("select", "tables or moments", 2, curator.progress))
+        if self._prefers_sums(model):
+            return Bought(model, fitter, self._buy_sums(curator.remaining), "moments")
+        found = self._run_strategy(PartCurator(curator, Fraction(0)), self.deadline)
+        return Bought(*found, decided="tables")
+
+    def _prefers_sums(self, model: Model) -> bool:
+        """Whether regressions of the target are foretold to err less by Z'Z than by tables, for the rest."""
+        from margrave.regression.foretold import foretell_errors
+
+        curator, pairs = self.curator, math.comb(len(self.curator.domain), 2)
+        rho = curator.remaining
+        noise = (curator.sigma(rho), curator.sigma(rho / max(pairs, 1)))
+        errors = foretell_errors(self.schema, model, self.target, noise)
+        return any(errors) and sum(one.sums for one in errors) < sum(one.tables for one in errors)
+
+    def _buy_sums(self, rho: Fraction) -> NoisySums:
+        from margrave.regression.moments import number_columns
+
+        numbers = number_columns(self.schema, self.target)
+        self.on_step(Step("measure", f"{numbers.size} sums of products", 1, self.curator.progress))
+        return self.curator.sums(numbers, rho)
+
+    def _run_strategy(self, curator: protocols.Curator, deadline: Deadline | None) -> tuple[Model, Fitter]:
+        return run_strategy(self.strategy, curator, self.ledger, deadline, self.on_step, self.fitter)
+
+
+def note_decision(decided: str) -> dict[str, str]:
+    """What a release says of the decision, by name; nothing where there was none."""
+    if not decided:
+        return {}
+    what = {"moments": "sums of products of the rows' numbers", "tables": "tables"}[decided]
+    return {"moments": f"the rest went into {what}, which the first tables foretold to serve the target best"}
