@@ -30,6 +30,7 @@ from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours, Unit
+from margrave.schema.constraints.rules import Determines
 from margrave.schema.schema import Schema, register_column
 
 pytestmark = pytest.mark.usefixtures("own_tables")
@@ -91,6 +92,21 @@ def test_the_shares_of_the_plan_are_what_the_run_spends() -> None:
     total = sum(spent.values())
     found = {stage: float(part / total) for stage, part in spent.items()}
     assert found == pytest.approx({"one-ways": 0.25, "a number": 0.05, "measure": 0.7}, rel=1e-6)
+
+
+def test_rows_of_a_loaded_release_obey_a_rule_that_was_read_off_its_tables(tmp_path: Path) -> None:
+    """A tenth of the private rows break it, so that the model alone would as well."""
+    table = _table()
+    usual = np.array(["a", "a", "b", "c"])[table["stars"].to_numpy() - 1]
+    shop = np.where(np.random.default_rng(2).random(len(usual)) < 0.1, table["shop"].to_pylist(), usual)
+    table = table.set_column(1, "shop", pa.array(shop))
+    schema = mg.Schema(SCHEMA.columns, rules=(Determines("shop", "stars"),))
+    made = mg.Synthesizer("toy", epsilon=20.0, schema=schema).fit(table)
+    made.save(tmp_path / "run.margrave")
+    for one in (made, mg.load(tmp_path / "run.margrave")):
+        rows = one.sample(4000, rng=0)
+        assert len(set(zip(rows["stars"].to_pylist(), rows["shop"].to_pylist(), strict=True))) == 4
+        assert rows.equals(made.sample(4000, rng=0))
 
 
 def test_the_command_line_knows_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
