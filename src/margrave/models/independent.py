@@ -44,6 +44,7 @@ class Independent(Estimator["IndependentModel"]):
 
     name: ClassVar[str] = "independent"
     small: ClassVar[bool] = True
+    instant: ClassVar[bool] = True
 
     def fit_tables(
         self,

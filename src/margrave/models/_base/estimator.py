@@ -51,6 +51,8 @@ class Estimator(ABC, Generic[Fitted]):
     votes of teachers."""
     small: ClassVar[bool] = False
     """Whether its models take next to no memory, so that no limit of memory concerns it."""
+    instant: ClassVar[bool] = False
+    """Whether a fit without rules takes next to no time and is the same whatever the effort says."""
 
     @property
     @abstractmethod
