@@ -139,6 +139,7 @@ def test_an_installed_extension_is_found_by_its_entry_point(tmp_path: Path) -> N
     paths = [str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     lines = [
+        "bench --methods toy --data t.csv --epsilon 4 --repeats 1 --out bench -q",
         "synthesize t.csv --method toy --schema schema.json -e 4 -o o.csv --release r.margrave -q",
         "sample r.margrave -o s.csv --rows 5 -q",
     ]
@@ -147,6 +148,8 @@ def test_an_installed_extension_is_found_by_its_entry_point(tmp_path: Path) -> N
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert csv.read_csv(tmp_path / "s.csv").num_rows == 5
+    (cell,) = (tmp_path / "bench" / "cells").iterdir()
+    assert json.loads(cell.read_text(encoding="utf-8"))["status"] == "done"
 
 
 def test_an_extension_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +176,7 @@ def test_an_estimator_that_is_not_registered_is_passed_to_load(tmp_path: Path) -
     made = mg.Synthesizer(select=toy.Chain(), model=toy.Scaling(), epsilon=2.0, schema=SCHEMA).fit(_table())
     made.save(path)
     del HOMES["scaling"]
-    with pytest.raises(InputError, match=r"estimator.*scaling"):
+    with pytest.raises(InputError, match=r"estimator.*scaling.*Install the extension"):
         mg.load(path)
     for given in (toy.Scaling(), place):
         assert mg.load(path, estimator=given).sample(9, rng=0).equals(made.sample(9, rng=0))

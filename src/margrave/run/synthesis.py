@@ -463,8 +463,11 @@ def load(path: str | Path, estimator: Fitter | str | None = None) -> Synthesis:
         try:
             chosen = resolve(release.fitter)
         except InputError:
-            remedy = "Pass it: load(path, estimator=...), or --estimator package.module:Class."
-            what = "known, which made the model of this release"
+            remedy = (
+                "Install the extension that adds it, or pass it: load(path, estimator=...), or "
+                "--estimator package.module:Class."
+            )
+            what = "known here, since it made the model of this release"
             raise InputError(invalid("estimator", what, remedy, got=release.fitter)) from None
     else:
         chosen = use_estimator(estimator)
