@@ -412,6 +412,7 @@ class Synthesis:
             ("rows", f"about {self.rows:,}"),
             ("measured", f"{len(release.measurements)} tables"),
             *(("rule left out", describe_rule(rule)) for rule in release.rules_left_out),
+            *(("rule not read", describe_rule(rule)) for rule in release.rules_not_read),
         ]
         columns = [(column.name, describe_column(column)) for column in self.schema.columns]
         title = "NOT PRIVATE: Synthesis" if self.guarantee.warning else "Synthesis"
