@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+from families import DELEGATING, PUBLIC, add_estimators
 from scipy.stats import chi2
 from torch_fitters import SMALL, SMALL_NAMES
 
@@ -51,7 +52,13 @@ SETS = {
         Allowed(("sex", "state"), [("F", "X"), ("M", "Y"), ("M", "Z"), ("M", "X")]),
     ],
 }
-FITTERS = {
+ELSEWHERE = {
+    **DELEGATING,
+    **PUBLIC,
+    **dict.fromkeys(SMALL, "needs PyTorch: added to each test below"),
+    "merf": "needs PyTorch, and what it learns beside tables; see test_merf_contract.py",
+}
+OWN = {
     "pmw": PMW(),
     "residual": Residual(),
     "genetic": Genetic(),
@@ -62,6 +69,8 @@ FITTERS = {
     "grouped": Mixture(components=12, steps=120, largest=4),
     "targeted": Mixture(components=12, steps=120, target="sex"),
 }
+FITTERS = add_estimators(OWN, ELSEWHERE)
+"""Every estimator of the registry that learns from marginals, but for those of ELSEWHERE."""
 PAIRS = [("zip", "state"), ("low", "high"), ("low", "sum"), ("zip", "low"), ("sex", "free"), ("sex", "state")]
 
 
