@@ -415,10 +415,6 @@ class Fitter(Protocol):
         """Whether its models take next to no memory, so that no limit of memory concerns it."""
 
     @property
-    def instant(self) -> bool:
-        """Whether a fit without rules takes next to no time and is the same whatever the effort says."""
-
-    @property
     def named_columns(self) -> frozenset[str]:
         """The columns that it was told of by name, such as a target."""
 
