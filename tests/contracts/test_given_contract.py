@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from families import DELEGATING, PUBLIC, add_estimators
 from scipy.stats import chi2
 from torch_fitters import SMALL, SMALL_NAMES
 
@@ -22,7 +23,13 @@ from margrave.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "one", "c", "d"), (3, 4, 1, 2, 5))
 CLIQUES = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("a",)]
-FITTERS = {
+ELSEWHERE = {
+    **DELEGATING,
+    **PUBLIC,
+    **dict.fromkeys(SMALL, "needs PyTorch: added to each test below"),
+    "merf": "needs PyTorch, and what it learns beside tables; see test_merf_contract.py",
+}
+OWN = {
     "pmw": PMW(),
     "residual": Residual(),
     "genetic": Genetic(),
@@ -33,6 +40,8 @@ FITTERS = {
     "mixture": Mixture(components=6, refinements=0),
     "grouped": Mixture(components=6, refinements=0, largest=3),
 }
+FITTERS = add_estimators(OWN, ELSEWHERE)
+"""Every estimator of the registry that learns from marginals, but for those of ELSEWHERE."""
 GIVEN = [("d",), ("a", "c"), ("one",), ("b", "c", "d"), ("a", "b", "one", "d"), DOMAIN.names]
 
 

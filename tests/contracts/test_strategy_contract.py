@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from families import DELEGATING, PUBLIC, add_estimators, add_strategies
+from torch_fitters import TINY
 
 import margrave as mg
 from margrave.errors import InputError
@@ -17,6 +20,7 @@ from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.multiplicative_weights import PMW
+from margrave.models.registry import resolve
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
 from margrave.models.rowwise.residual import Residual
@@ -31,7 +35,7 @@ from margrave.select.privsyn import PrivSyn
 from margrave.select.residual_planner import ResidualPlanner
 from margrave.select.top_q import TopQ
 
-STRATEGIES: dict[str, Callable[[list[str]], Any]] = {
+OWN_STRATEGIES: dict[str, Callable[[list[str]], Any]] = {
     "aim": lambda names: AIM(rounds=4 * len(names)),
     "batched": lambda names: Batched(),
     "mst": lambda names: MST(),
@@ -46,7 +50,7 @@ STRATEGIES: dict[str, Callable[[list[str]], Any]] = {
     "top q with a target": lambda names: TopQ(rounds=2, q=2, target=names[-1]),
     "fixed": lambda names: Fixed([tuple(names[:2]), tuple(names[-1:])]),
 }
-FITTERS: dict[str, Callable[[], Any]] = {
+OWN_FITTERS: dict[str, Callable[[], Any]] = {
     "genetic": lambda: Genetic(rounds=3, max_rows=1000),
     "gum": lambda: GUM(iterations=5, max_rows=2000),
     "residual": lambda: Residual(rounds=20, rows=GUM(iterations=5, max_rows=1000)),
@@ -54,6 +58,27 @@ FITTERS: dict[str, Callable[[], Any]] = {
     "independent": Independent,
     "mixture": lambda: Mixture(components=12, steps=30),
 }
+
+FOR_PUBLIC_COLUMNS = ("ConditionalAIM", "JAM", "PrivatePairs", "VerticalRounds")
+"""Tested where columns are public: tests/run/test_public_columns.py, tests/select, tests/faithful."""
+STRATEGIES = add_strategies(OWN_STRATEGIES, [*FOR_PUBLIC_COLUMNS, "Slices"])
+"""Every strategy of `margrave.select` that buys marginals, but for those above and `Slices`, which takes one
+adjacency only: tests/run/test_slicing.py."""
+FITTERS = OWN_FITTERS | {
+    name: partial(resolve, name)
+    for name in add_estimators(
+        OWN_FITTERS,
+        {
+            **DELEGATING,
+            **PUBLIC,
+            **dict.fromkeys(TINY, "needs PyTorch: test_torch_contract.py"),
+            "merf": "needs PyTorch, and what it learns beside tables: test_merf_contract.py",
+            "pmw": "for small domains only: apart, below",
+        },
+    )
+    if name not in OWN_FITTERS
+}
+"""Every estimator of the registry that learns from marginals, but for those named."""
 
 Table = tuple[pa.Table, mg.Schema | None]
 

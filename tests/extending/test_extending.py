@@ -30,6 +30,7 @@ from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours, Unit
+from margrave.schema.constraints.rules import Determines
 from margrave.schema.schema import Schema, register_column
 
 pytestmark = pytest.mark.usefixtures("own_tables")
@@ -93,6 +94,21 @@ def test_the_shares_of_the_plan_are_what_the_run_spends() -> None:
     assert found == pytest.approx({"one-ways": 0.25, "a number": 0.05, "measure": 0.7}, rel=1e-6)
 
 
+def test_rows_of_a_loaded_release_obey_a_rule_that_was_read_off_its_tables(tmp_path: Path) -> None:
+    """A tenth of the private rows break it, so that the model alone would as well."""
+    table = _table()
+    usual = np.array(["a", "a", "b", "c"])[table["stars"].to_numpy() - 1]
+    shop = np.where(np.random.default_rng(2).random(len(usual)) < 0.1, table["shop"].to_pylist(), usual)
+    table = table.set_column(1, "shop", pa.array(shop))
+    schema = mg.Schema(SCHEMA.columns, rules=(Determines("shop", "stars"),))
+    made = mg.Synthesizer("toy", epsilon=20.0, schema=schema).fit(table)
+    made.save(tmp_path / "run.margrave")
+    for one in (made, mg.load(tmp_path / "run.margrave")):
+        rows = one.sample(4000, rng=0)
+        assert len(set(zip(rows["stars"].to_pylist(), rows["shop"].to_pylist(), strict=True))) == 4
+        assert rows.equals(made.sample(4000, rng=0))
+
+
 def test_the_command_line_knows_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     csv.write_csv(_table(), "t.csv")
@@ -123,6 +139,7 @@ def test_an_installed_extension_is_found_by_its_entry_point(tmp_path: Path) -> N
     paths = [str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     lines = [
+        "bench --methods toy --data t.csv --epsilon 4 --repeats 1 --out bench -q",
         "synthesize t.csv --method toy --schema schema.json -e 4 -o o.csv --release r.margrave -q",
         "sample r.margrave -o s.csv --rows 5 -q",
     ]
@@ -131,6 +148,8 @@ def test_an_installed_extension_is_found_by_its_entry_point(tmp_path: Path) -> N
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     assert csv.read_csv(tmp_path / "s.csv").num_rows == 5
+    (cell,) = (tmp_path / "bench" / "cells").iterdir()
+    assert json.loads(cell.read_text(encoding="utf-8"))["status"] == "done"
 
 
 def test_an_extension_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +176,7 @@ def test_an_estimator_that_is_not_registered_is_passed_to_load(tmp_path: Path) -
     made = mg.Synthesizer(select=toy.Chain(), model=toy.Scaling(), epsilon=2.0, schema=SCHEMA).fit(_table())
     made.save(path)
     del HOMES["scaling"]
-    with pytest.raises(InputError, match=r"estimator.*scaling"):
+    with pytest.raises(InputError, match=r"estimator.*scaling.*Install the extension"):
         mg.load(path)
     for given in (toy.Scaling(), place):
         assert mg.load(path, estimator=given).sample(9, rng=0).equals(made.sample(9, rng=0))

@@ -164,7 +164,7 @@ class Scaling(Estimator[JointTable]):
                 joint = joint * ratio.reshape(_spread(domain, table.clique))
         return JointTable(domain, joint)
 
-    def restore(self, domain: Any, measurements: Any, state: Mapping[str, Any]) -> JointTable:
+    def restore_model(self, domain: Any, measurements: Any, state: Mapping[str, Any]) -> JointTable:
         table = np.asarray(state.get("table", ()), dtype=np.float64)
         if table.shape != domain.sizes or not (np.isfinite(table).all() and (table >= 0).all()):
             raise ReleaseError(invalid("state", "a table over the domain", "The release is damaged."))

@@ -10,6 +10,7 @@ show.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,11 @@ def test_every_strategy_of_the_library_is_among_them() -> None:
     names = {getattr(room, name).name for name in room.__all__ if hasattr(getattr(room, name), "name")}
     # `Training` and `Votes` ask for one answer, a trained network, and are tested where it is trained;
     # `Slices` and `SliceTraining` ask for one as well, and refuse one of the adjacencies above.
-    assert used == names - {"slices", "slice_training", "training", "votes"}
+    differ = used ^ (names - {"slices", "slice_training", "training", "votes"})
+    assert not differ, (
+        f"{differ} of margrave.select need a row in LIGHT of {Path(__file__).name}, or in TORCH if "
+        "the fitter needs PyTorch: the strategy, with few rounds, and a fitter that is done at once."
+    )
 
 
 def test_a_strategy_that_reads_more_than_answers_is_caught() -> None:

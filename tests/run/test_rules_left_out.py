@@ -65,7 +65,7 @@ def fit(rules: tuple[Rule, ...], **options: Any) -> mg.Synthesis:
     names = [name for name in KINDS if any(name in rule.names for rule in rules)]
     schema = mg.Schema(tuple(KINDS[name] for name in names), rules)
     options = {"epsilon": 30.0, "schema": schema, **options}
-    return mg.Synthesizer("independent", **options).fit(TABLE.select(names))
+    return mg.Synthesizer(**{"method": "independent", **options}).fit(TABLE.select(names))
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -82,11 +82,36 @@ def test_a_rule_that_no_row_can_obey_is_left_out(name: str, tmp_path: Path) -> N
 
 
 def test_rules_that_hold_are_kept_and_nothing_is_said(tmp_path: Path) -> None:
-    synthesis = fit(RIGHT)
+    synthesis = fit(RIGHT, method="mst")
     assert synthesis.schema.rules == RIGHT
-    assert synthesis.release.rules_left_out == ()
+    assert synthesis.release.rules_left_out == synthesis.release.rules_not_read == ()
     synthesis.report(tmp_path / "r.html")
     assert "Rules that rows may break" not in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("method", "said"), [("independent", True), ("mst", False)])
+def test_a_dependency_whose_columns_were_not_measured_together_is_named_everywhere(
+    method: str, said: bool, tmp_path: Path
+) -> None:
+    rule, words = Determines("ward", "code"), "rows may break the rule determines (code, ward)"
+    mg.Schema((KINDS["code"], KINDS["ward"]), (rule,)).save(tmp_path / "schema.json")
+    pa.csv.write_csv(TABLE.select(["code", "ward"]), tmp_path / "t.csv")
+    release, report = tmp_path / "r.margrave", tmp_path / "r.html"
+    run = (tmp_path / "t.csv", "-e", "30", "--schema", tmp_path / "schema.json", "--method", method)
+    assert (words in call("plan", *run).out) == said
+    done = call("synthesize", *run, "--out", tmp_path / "s.csv", "--release", release, "--report", report)
+    assert done.code == 0, done.err
+    assert (f"warning: {words}" in done.err) == said
+    assert (words in call("show", release).out) == said
+    assert len(json.loads(call("show", release, "--json").out)["rules not read"]) == said
+    assert ("Rules that rows may break" in report.read_text(encoding="utf-8")) == said
+    made = mg.load(release)
+    assert ("rule not read" in made._repr_html_()) == said
+    assert made.release.rules_not_read == ((rule,) if said else ())
+    rows = made.sample_arrow(500, rng=0)
+    values = zip(rows["code"].to_pylist(), rows["ward"].to_pylist(), strict=True)
+    pairs = {pair for pair in values if not {None, "(other)"} & set(pair)}
+    assert (len(pairs) > len({code for code, _ in pairs})) == said
 
 
 def test_only_the_rules_that_are_impossible_go_and_first_ones_outlive_later_ones() -> None:

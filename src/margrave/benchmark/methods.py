@@ -29,6 +29,7 @@ import numpy as np
 
 from margrave.benchmark.prepared import Prepared
 from margrave.errors import InputError, MargraveError, invalid
+from margrave.extensions import find_entry
 from margrave.files import SUFFIXES, check_entries, check_name, digest, read_spec
 from margrave.methods import METHODS
 from margrave.schema.encode import encode
@@ -116,10 +117,6 @@ def method_entry(word: str, base: Path) -> MethodEntry:
     Raises:
         InputError: There is no such entry, or its file cannot be used.
     """
-    plain = word.removesuffix("+target")
-    if plain in METHODS:
-        settings = {"method": plain, "target": plain != word, "options": {}}
-        return MethodEntry(word, "margrave", METHODS[plain].summary, settings)
     if word in REFERENCES:
         return MethodEntry(word, "reference", REFERENCES[word])
     path = base / word
@@ -127,6 +124,12 @@ def method_entry(word: str, base: Path) -> MethodEntry:
         return MethodEntry(check_name(path.stem, "methods"), "script", "", {}, path.resolve())
     if path.suffix in SUFFIXES and path.is_file():
         return _read_method_entry(path)
+    # Files come first, since a name that margrave does not have makes it look into installed extensions.
+    plain = word.removesuffix("+target")
+    method = find_entry(METHODS, plain)
+    if method is not None:
+        settings = {"method": plain, "target": plain != word, "options": {}}
+        return MethodEntry(word, "margrave", method.summary, settings)
     known = f"one of {sorted([*METHODS, *REFERENCES])}, NAME+target, or a .py, .toml or .json file"
     raise InputError(invalid("methods", known, "Check the spelling.", got=word))
 
@@ -161,7 +164,7 @@ def _read_own_method(spec: Mapping[str, Any], where: str) -> dict[str, Any]:
     if unknown:
         raise InputError(invalid(f"options of {where}", f"among {list(OPTIONS)}", "Check it.", got=unknown))
     method = spec.get("method", "auto")
-    if method not in METHODS:
+    if find_entry(METHODS, method) is None:
         raise InputError(invalid(f"method of {where}", f"one of {sorted(METHODS)}", "Pick one.", got=method))
     return {"method": method, "target": spec.get("target", False), "options": options}
 

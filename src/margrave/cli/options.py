@@ -350,7 +350,8 @@ class MethodCommand(TyperCommand):
 
         for parameter in self.params:
             if parameter.name == "method":
-                parameter.help = f"One of {', '.join(sorted(METHODS))}."  # type: ignore[attr-defined]
+                names = ", ".join(sorted(METHODS))
+                parameter.help = f"One of {names}, or of an installed extension."  # type: ignore[attr-defined]
         return super().get_params(ctx)
 
 

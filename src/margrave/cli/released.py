@@ -46,6 +46,7 @@ def show(
             "text": found.text.to_json(),
             "notes": dict(found.notes),
             "rules left out": [rule.to_json() for rule in found.rules_left_out],
+            "rules not read": [rule.to_json() for rule in found.rules_not_read],
         }
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
@@ -110,11 +111,17 @@ def rule_notes(release: Release) -> list[str]:
     """Declared rules that the rows of a release may break, with the reason."""
     from margrave.schema.schema import describe_rule
 
-    return [
+    left_out = [
         f"the rule {describe_rule(rule)} is left out, and rows may break it: no row of the values that were "
         "discovered obeys it. Declare bounds and values of its columns, or check the rule"
         for rule in release.rules_left_out
     ]
+    not_read = [
+        f"rows may break the rule {describe_rule(rule)}: its two columns were not measured together, which "
+        "leaves nothing to read it off. Declare its table, or take a method that measures the pair"
+        for rule in release.rules_not_read
+    ]
+    return [*left_out, *not_read]
 
 
 def column_notes(release: Release) -> list[str]:

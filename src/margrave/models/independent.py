@@ -14,7 +14,6 @@ from margrave.limits import Deadline, Effort
 from margrave.models._base.constraints import (
     FORBIDDEN_CERTAINTY,
     Evidence,
-    resolve_dependencies,
     zero_forbidden,
 )
 from margrave.models._base.estimator import Estimator
@@ -45,6 +44,7 @@ class Independent(Estimator["IndependentModel"]):
 
     name: ClassVar[str] = "independent"
     small: ClassVar[bool] = True
+    instant: ClassVar[bool] = True
 
     def fit_tables(
         self,
@@ -73,7 +73,7 @@ class Independent(Estimator["IndependentModel"]):
         ruled = PGM().fit(domain, [_noisy(table) for table in found.values()], total=rows, effort=effort)
         return IndependentModel(domain, rows, ways, ruled)
 
-    def restore(
+    def restore_model(
         self,
         domain: Domain,
         measurements: Sequence[NoisyMarginal],
@@ -91,14 +91,11 @@ class Independent(Estimator["IndependentModel"]):
         if not sound:
             raise ReleaseError(invalid("state", "one distribution an attribute", "The release is damaged."))
         ways = np.split(flat.astype(np.float64), np.cumsum(domain.sizes)[:-1]) if len(domain) else []
-        tables = pool(domain, measurements)
-        domain, own = (
-            resolve_dependencies(domain, tables),
-            {k[6:]: v for k, v in state.items() if k.startswith("ruled_")},
-        )
+        own = {k[6:]: v for k, v in state.items() if k.startswith("ruled_")}
         if not rule_tables(domain):
             return IndependentModel(domain, float(total), ways)
-        ruled = PGM().restore(domain, [_noisy(table) for table in one_ways(tables).values()], own)
+        tables = one_ways(pool(domain, measurements))
+        ruled = PGM().restore(domain, [_noisy(table) for table in tables.values()], own)
         return IndependentModel(domain, float(total), ways, ruled)
 
 

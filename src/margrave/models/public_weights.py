@@ -316,7 +316,7 @@ class PublicWeights(Estimator[WeightsModel]):
         start = np.repeat(np.log(shares / shares.sum())[:, None], cells, axis=1)
         return 0, start, np.zeros_like(start)
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
     ) -> WeightsModel:
         """The model whose `state` was saved, with no optimisation.
@@ -324,7 +324,6 @@ class PublicWeights(Estimator[WeightsModel]):
         Raises:
             ReleaseError: The state is not that of weights over this domain.
         """
-        domain = resolve_dependencies(domain, pool(domain, measurements))
         rows, total = PublicRows.restore(domain, state), np.asarray(state.get("total", 0.0))
         private = [name for name in domain.names if name not in rows.names]
         weights = np.asarray(state.get("weights", ()), dtype=np.float64)

@@ -442,7 +442,7 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
             mixture = fit_mixture(domain, tables, rows, self.largest, make)
         return PlacedModel(mixture, placed[0]) if placed else mixture
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
     ) -> MixtureModel | GroupedMixture:
         """The model whose `state` was saved, with no optimisation and no PyTorch.
@@ -450,7 +450,7 @@ class Relaxed(ProductsEstimator["MixtureModel | GroupedMixture | PlacedModel"]):
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
-        return products_from_state(domain, measurements, state)
+        return products_from_state(domain, state)
 
     def _plan(self, effort: Effort, rates: tuple[float, ...]) -> Plan:
         steps = max(self.steps // ROUGH_STEP_DIVISOR, 1) if effort.rough else self.steps

@@ -26,6 +26,8 @@ from margrave.models.registry import resolve
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.run.costs import REFERENCE, Costs, Work, expect_costs
 from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.constraints.rules import Determines
+from margrave.schema.schema import describe_rule
 from margrave.select.strategy import ONE, PAIR
 
 if TYPE_CHECKING:
@@ -255,7 +257,9 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         limits=synthesizer.limits.words() | _say_fineness(foretold.bins),
         rows=said,
         refused=(refused := find_refusal(synthesizer, schema, foretold) or ""),
-        warnings=() if refused else _find_warnings(synthesizer, schema, work, costs),
+        warnings=()
+        if refused
+        else (*_find_warnings(synthesizer, schema, work, costs), *_find_open_rules(strategy, schema)),
         epsilon=synthesizer.epsilon,
         odds=promised.describe_odds(),
         copies=_copies(ledger, _spent_apart(synthesizer, share), sizes, strategy),
@@ -524,6 +528,18 @@ def _guess_rows(rows: int | None, size: int | None, columns: int) -> tuple[int, 
     power = 10.0 ** math.floor(math.log10(guess))
     rounded = int(power * max(step for step in (1, 2, 5) if step * power <= guess))
     return rounded, f"about {rounded:,}, guessed from the size of the file; --rows says better"
+
+
+def _find_open_rules(strategy: Strategy, schema: Schema) -> list[str]:
+    """Dependencies without a table that nothing will tell, since the strategy says it buys no pairs."""
+    if PAIR in strategy.share_marginal(max(len(schema.attributes), 1)):
+        return []
+    return [
+        f"rows may break the rule {describe_rule(rule)} unless {strategy.name} measures its two columns "
+        "together: declare its table, or take a method that measures pairs"
+        for rule in schema.rules
+        if isinstance(rule, Determines) and rule.table is None
+    ]
 
 
 def _looks(column: Column, share: Fraction) -> str:

@@ -412,6 +412,7 @@ class Synthesis:
             ("rows", f"about {self.rows:,}"),
             ("measured", f"{len(release.measurements)} tables"),
             *(("rule left out", describe_rule(rule)) for rule in release.rules_left_out),
+            *(("rule not read", describe_rule(rule)) for rule in release.rules_not_read),
         ]
         columns = [(column.name, describe_column(column)) for column in self.schema.columns]
         title = "NOT PRIVATE: Synthesis" if self.guarantee.warning else "Synthesis"
@@ -463,8 +464,11 @@ def load(path: str | Path, estimator: Fitter | str | None = None) -> Synthesis:
         try:
             chosen = resolve(release.fitter)
         except InputError:
-            remedy = "Pass it: load(path, estimator=...), or --estimator package.module:Class."
-            what = "known, which made the model of this release"
+            remedy = (
+                "Install the extension that adds it, or pass it: load(path, estimator=...), or "
+                "--estimator package.module:Class."
+            )
+            what = "known here, since it made the model of this release"
             raise InputError(invalid("estimator", what, remedy, got=release.fitter)) from None
     else:
         chosen = use_estimator(estimator)

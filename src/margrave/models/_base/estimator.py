@@ -31,9 +31,9 @@ Own = TypeVar("Own", bound="Estimator[Any]")
 class Estimator(ABC, Generic[Fitted]):
     """Turns released marginals into a model. It sees released quantities only: post-processing.
 
-    A family defines `name`, `restore`, and either `fit_tables`, which is given one table a clique over a
-    domain whose rules are resolved, or the whole of `fit`. It is a frozen dataclass of its settings: what a
-    run adds to them (`options`) is set in a copy.
+    A family defines `name`, `fit_tables`, which is given one table a clique, and `restore_model`, both over a
+    domain whose rules are resolved; or the whole of `fit`, or of `restore`, where it resolves them itself. It
+    is a frozen dataclass of its settings: what a run adds to them (`options`) is set in a copy.
 
     Example:
         >>> from margrave.models.independent import Independent
@@ -51,6 +51,8 @@ class Estimator(ABC, Generic[Fitted]):
     votes of teachers."""
     small: ClassVar[bool] = False
     """Whether its models take next to no memory, so that no limit of memory concerns it."""
+    instant: ClassVar[bool] = False
+    """Whether a fit without rules takes next to no time and is the same whatever the effort says."""
 
     @property
     @abstractmethod
@@ -98,7 +100,6 @@ class Estimator(ABC, Generic[Fitted]):
         """
         raise NotImplementedError(f"{type(self).__name__} defines neither fit_tables nor fit")
 
-    @abstractmethod
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
     ) -> Fitted:
@@ -107,6 +108,20 @@ class Estimator(ABC, Generic[Fitted]):
         Raises:
             ReleaseError: The state is not that of a model of these measurements.
         """
+        if domain.rules is not None:
+            # Dependencies were read off the tables when the model was fitted; a release keeps the tables.
+            domain = resolve_dependencies(domain, pool(domain, measurements))
+        return self.restore_model(domain, measurements, state)
+
+    def restore_model(
+        self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
+    ) -> Fitted:
+        """The model whose `state` was saved, over a domain whose rules are resolved as for `fit_tables`.
+
+        Raises:
+            ReleaseError: The state is not that of a model of these measurements.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines neither restore_model nor restore")
 
     def prepare(self) -> None:
         """Check that libraries and devices it computes with are there, before anything is spent.

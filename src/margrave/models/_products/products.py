@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
+from margrave.models._base.constraints import zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import Model
-from margrave.models._base.pooling import Pooled, one_ways, pool
+from margrave.models._base.pooling import Pooled, one_ways
 from margrave.models._grouping import group_codes, groups_from_state
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._torch.device import Adam, Device, ready
@@ -29,7 +29,6 @@ from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave import protocols
-    from margrave.release import NoisyMarginal
 
 Floats = NDArray[np.float64]
 Fitted = TypeVar("Fitted", bound=Model, covariant=True)
@@ -104,15 +103,12 @@ def alone(domain: Domain, tables: Sequence[Pooled], rows: float, haze: float = H
     return np.concatenate(parts)[:, None]
 
 
-def products_from_state(
-    domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
-) -> MixtureModel | GroupedMixture:
+def products_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureModel | GroupedMixture:
     """The mixture whose `state` was saved; needs no PyTorch.
 
     Raises:
         ReleaseError: The state is not that of a mixture over this domain.
     """
-    domain = resolve_dependencies(domain, pool(domain, measurements))
     grouping = groups_from_state(domain, state)
     if grouping is None:
         return mixture_from_state(domain, state)

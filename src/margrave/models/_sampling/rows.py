@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._base.constraints import Evidence, by_row, resolve_dependencies, sample_constrained
+from margrave.models._base.constraints import Evidence, by_row, sample_constrained
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import Room
 from margrave.models._base.model import Model
-from margrave.models._base.pooling import pool
 from margrave.models._sampling.rounding import draw_column
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import code_dtype
@@ -257,9 +256,7 @@ def ruled_rows(model: RowModel, rng: np.random.Generator) -> Rows:
     return np.array(kept, dtype=model._columns.dtype).reshape(len(kept), model.rows)
 
 
-def row_model_from_state(
-    domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
-) -> RowModel:
+def row_model_from_state(domain: Domain, state: Mapping[str, NDArray[Any]]) -> RowModel:
     """The model whose `state` was saved.
 
     Raises:
@@ -279,7 +276,7 @@ def row_model_from_state(
     names = tuple(domain.names[place] for place in held.tolist())
     if any(int(column.max()) >= domain[name] for name, column in zip(names, columns, strict=True)):
         raise ReleaseError(invalid("state", "codes of the domain", "The release is damaged."))
-    return RowModel(resolve_dependencies(domain, pool(domain, measurements)), float(total), names, columns)
+    return RowModel(domain, float(total), names, columns)
 
 
 class RowEstimator(Estimator[RowModel]):
@@ -297,7 +294,7 @@ class RowEstimator(Estimator[RowModel]):
         """Cells that all tables may have together."""
         return self.room.most_cells
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
     ) -> RowModel:
         """The model whose `state` was saved, with no optimisation.
@@ -305,7 +302,7 @@ class RowEstimator(Estimator[RowModel]):
         Raises:
             ReleaseError: The state is not that of rows over this domain.
         """
-        return row_model_from_state(domain, measurements, state)
+        return row_model_from_state(domain, state)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check that the tables fit, before anything is measured.

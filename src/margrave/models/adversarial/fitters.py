@@ -109,7 +109,7 @@ class _Adversarial(TrainedEstimator[GeneratorModel]):
         )
         return GeneratorModel(model, weights)
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
     ) -> GeneratorModel:
         """The model whose `state` was saved, with no optimisation and no PyTorch.
@@ -118,7 +118,7 @@ class _Adversarial(TrainedEstimator[GeneratorModel]):
             ReleaseError: The state is not that of such a model over this domain.
         """
         weights = GeneratorModel.read_weights(state)
-        return GeneratorModel(row_model_from_state(domain, measurements, state), weights)
+        return GeneratorModel(row_model_from_state(domain, state), weights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ class Diffusion(TrainedEstimator[DiffusionModel]):
         )
         return DiffusionModel(model, weights)
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
     ) -> DiffusionModel:
         """The model whose `state` was saved, with no optimisation and no PyTorch.
@@ -144,4 +144,4 @@ class Diffusion(TrainedEstimator[DiffusionModel]):
             ReleaseError: The state is not that of such a model over this domain.
         """
         weights = DiffusionModel.read_weights(state)
-        return DiffusionModel(row_model_from_state(domain, measurements, state), weights)
+        return DiffusionModel(row_model_from_state(domain, state), weights)

@@ -311,7 +311,7 @@ class Gated(Estimator["GatedModel"]):
         noise = np.mean([float(table.sigma.mean()) for table in tables if len(table.clique) == 2])
         return bool(noise > 0.5 * rows / math.sqrt(reference_rows(len(domain))))
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
     ) -> GatedModel:
         """The model whose `state` was saved, with no optimisation.
@@ -319,7 +319,7 @@ class Gated(Estimator["GatedModel"]):
         Raises:
             ReleaseError: The state is not that of a gated mixture over this domain.
         """
-        return restore_model(resolve_dependencies(domain, pool(domain, measurements)), state)
+        return restore_model(domain, state)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Any cliques will do: work and memory grow with codes times components."""

@@ -255,7 +255,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         measured = [table for table in tables if not table.inferred]
         return choose_refinements(model, measured, self.refinements if all_of_them else 0, self.target)
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
     ) -> MixtureModel | GroupedMixture:
         """The model whose `state` was saved, with no optimisation.
@@ -263,12 +263,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
-        tables = pool(domain, measurements)
-        domain = resolve_dependencies(domain, tables)
         grouping = groups_from_state(domain, state)
         if grouping is None:
             return mixture_from_state(domain, state)
-        inner = mixture_from_state(grouping.inner, state)
+        inner, tables = mixture_from_state(grouping.inner, state), pool(domain, measurements)
         return GroupedMixture(inner, grouping, restore_wide_pairs(inner, grouping, tables, state))
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:

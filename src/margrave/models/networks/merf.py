@@ -312,7 +312,7 @@ class Merf(Estimator["Model"]):
         count = shares.shape[1]
         return MixtureModel(domain, rows, np.full(count, 1.0 / count), shares, 0.0, None)
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
     ) -> Model:
         """The model whose `state` was saved, with no optimisation and no PyTorch.
@@ -320,7 +320,7 @@ class Merf(Estimator["Model"]):
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
-        model, moments = products_from_state(domain, measurements, state), remembered_moments(domain, state)
+        model, moments = products_from_state(domain, state), remembered_moments(domain, state)
         return model if moments is None else MerfModel(model, moments)
 
     def prepare(self) -> None:

@@ -189,7 +189,7 @@ class Network(ProductsEstimator["NetworkModel"]):
             mixture = fit_mixture(domain, tables, rows, self.largest, make)
         return NetworkModel(mixture, kept)
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
     ) -> NetworkModel:
         """The model whose `state` was saved, with no optimisation and no PyTorch.
@@ -197,7 +197,7 @@ class Network(ProductsEstimator["NetworkModel"]):
         Raises:
             ReleaseError: The state is not that of a mixture over this domain.
         """
-        return NetworkModel(products_from_state(domain, measurements, state))
+        return NetworkModel(products_from_state(domain, state))
 
     def start_network(
         self, device: Device, domain: Domain, tables: Sequence[Pooled], rows: float

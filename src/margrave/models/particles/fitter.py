@@ -190,7 +190,7 @@ class Particles(Estimator[RowModel]):
             return model
         return RowModel(domain, rows, seen, ruled_rows(model, np.random.default_rng(self.seed)))
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
     ) -> RowModel:
         """The model whose `state` was saved, with no optimisation and no PyTorch.
@@ -198,7 +198,7 @@ class Particles(Estimator[RowModel]):
         Raises:
             ReleaseError: The state is not that of particles over this domain.
         """
-        return row_model_from_state(domain, measurements, state)
+        return row_model_from_state(domain, state)
 
     def prepare(self) -> None:
         """Check that PyTorch is there, before anything is spent.

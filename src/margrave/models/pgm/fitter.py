@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import FULL, Effort
-from margrave.models._base.constraints import FORBIDDEN_CERTAINTY, resolve_dependencies, zero_forbidden
+from margrave.models._base.constraints import FORBIDDEN_CERTAINTY, zero_forbidden
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import CELL_BYTES, PROGRAM, check_memory
 from margrave.models._base.model import DelegatingModel
@@ -181,7 +181,7 @@ class PGM(Estimator["GraphicalModel"]):
         solution = approach(inference, target, ridge, theta, self.max_iterations, tolerance, effort.deadline)
         return self._close(domain, pooled, inference, solution, rows)
 
-    def restore(
+    def restore_model(
         self,
         domain: Domain,
         measurements: Sequence[NoisyMarginal],
@@ -193,7 +193,6 @@ class PGM(Estimator["GraphicalModel"]):
             ReleaseError: The state is not that of a model of these measurements.
         """
         measured = pool(domain, measurements)
-        domain = resolve_dependencies(domain, measured)
         # A fit by least squares, or one from before one-ways were pooled, holds what was released only.
         plain = np.size(state.get("theta", 0)) == sum(table.values.size for table in measured)
         # Which of the two it was shows in the number of potentials alone, so old releases load as well.

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Effort
-from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import PROGRAM, check_memory
 from margrave.models._base.pooling import Pooled, pool
@@ -123,7 +122,7 @@ class PMW(Estimator["GraphicalModel"]):
             logs.append(self._part(domain, part, own, rows, passes, effort))
         return _model(domain, parts, logs, rows)
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
     ) -> GraphicalModel:
         """The model whose `state` was saved, with no optimisation.
@@ -131,9 +130,8 @@ class PMW(Estimator["GraphicalModel"]):
         Raises:
             ReleaseError: The state is not that of weights over this domain.
         """
-        domain = resolve_dependencies(domain, pool(domain, measurements))
         parts = _parts(domain, [domain.canonical(m.clique) for m in measurements])
-        return _explicit().restore(domain, _stand_ins(domain, parts), state)
+        return _explicit().restore_model(domain, _stand_ins(domain, parts), state)
 
     def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
         """Check that the parts are small enough, before anything is measured.
@@ -257,7 +255,7 @@ def _model(
     # Restored through PGM, whose order of cliques is that of the pooled tables.
     theta = np.concatenate([np.zeros(0), *(flat[table.clique] for table in ordered)])
     state = {"theta": theta, "fit": np.array([rows, 0.0, 0.0, 0.0, 1.0])}
-    return _explicit().restore(domain, _stand_ins(domain, parts), state)
+    return _explicit().restore_model(domain, _stand_ins(domain, parts), state)
 
 
 def _stand_ins(domain: Domain, parts: Sequence[Clique]) -> list[NoisyMarginal]:

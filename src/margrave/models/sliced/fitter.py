@@ -165,7 +165,7 @@ class SlicedEstimator(Estimator["SlicedModel"]):
             shares = generator(generator.draw_noise(self.components, rng)).T.cpu().numpy()
         return np.asarray(shares, dtype=np.float64)
 
-    def restore(
+    def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
     ) -> SlicedModel:
         """The model whose `state` was saved, with no optimisation and no PyTorch.
@@ -179,7 +179,7 @@ class SlicedEstimator(Estimator["SlicedModel"]):
         if not (sound and np.isfinite(sigma) and sigma > 0):
             raise ReleaseError(invalid("state", "with whole noisy copies", "The release is damaged."))
         slices = NoisySlices(RowNumbers.indicate_codes(domain), values.astype(np.float64), float(sigma))
-        return SlicedModel(products_from_state(domain, measurements, state), slices)
+        return SlicedModel(products_from_state(domain, state), slices)
 
     def prepare(self) -> None:
         """Check that PyTorch is there, before anything is spent.

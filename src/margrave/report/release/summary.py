@@ -72,19 +72,28 @@ def owner_box(guarantee: Guarantee) -> Markup | None:
 
 def rules_box(release: Release) -> Markup | None:
     """A box with the declared rules that rows may break."""
-    if not release.rules_left_out:
+    left_out = (
+        "These were declared and are left out: no row of the values that were discovered, with noise, "
+        "obeys them together with the rules that were kept. Either a rule is not true of the table, or "
+        "noise hid what a column holds: declare bounds and values of its columns, or check the rule."
+    )
+    not_read = (
+        "These were declared without a table, and their two columns were not measured together, so there is "
+        "nothing to read them off: declare the table, or take a method that measures the pair."
+    )
+    reasons = [(left_out, release.rules_left_out), (not_read, release.rules_not_read)]
+    said = [
+        part
+        for words, rules in reasons
+        if rules
+        for part in (tag("p", words), tag("ul", *(tag("li", describe_rule(rule)) for rule in rules)))
+    ]
+    if not said:
         return None
-    rules = [tag("li", describe_rule(rule)) for rule in release.rules_left_out]
     return tag(
         "div",
         tag("p", tag("strong", "Rules that rows may break")),
-        tag(
-            "p",
-            "These were declared and are left out: no row of the values that were discovered, with noise, "
-            "obeys them together with the rules that were kept. Either a rule is not true of the table, or "
-            "noise hid what a column holds: declare bounds and values of its columns, or check the rule.",
-        ),
-        tag("ul", *rules),
+        *said,
         class_="box care",
         role="note",
         aria_label="Rules that rows may break",
