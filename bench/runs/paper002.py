@@ -289,11 +289,12 @@ def list_paper(cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> list[str]:
         lines.append(f"| {key[3]:g} | {key[4]} | {_mean(runs, 'upto3'):.4f} | {shown} | {len(runs)} |")
     order = [
         "What the paper says in words of its figures, beside these runs and those on Adult in file order",
-        "below: vJAM is ahead of AIM, as it says, and also where it says not (a quarter public, epsilon .1 and",
-        "more); vPMW is poor, as it says; vGEM is behind AIM in pairs and triples with a private column, as it",
-        "says, but not at small epsilon in the mean over all tables up to three, half of which are public and",
-        "exact. Conditional AIM is ahead of all with a quarter public from epsilon .5 on; elsewhere vJAM is",
-        "ahead of it, which the paper does not find. One run a cell; why was not looked into.",
+        "below: vJAM is ahead of AIM, as it says, and also where it says not (a quarter public, epsilon",
+        ".1 and more); vPMW is poor, as it says; vGEM is behind AIM in pairs and triples with a private",
+        "column, as it says, but not at small epsilon in the mean over all tables up to three, half of",
+        "which are public and exact. Conditional AIM is ahead of all with a quarter public from epsilon",
+        ".5 on; elsewhere vJAM is ahead of it, which the paper does not find. One run a cell; why was",
+        "not looked into.",
     ]
     return [*lines, "", *order, ""] if found else []
 
