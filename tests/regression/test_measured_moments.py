@@ -91,6 +91,22 @@ def test_exact_moments_mend_a_wrong_model() -> None:
     assert abs(found["age"] - truth[1]) < 0.05
 
 
+@pytest.mark.parametrize("rare", [1e-9, 1e-5, 1e-3])
+def test_a_level_that_the_model_hardly_has_hides_nothing(rare: float) -> None:
+    """Two numbers that go together, which the model does not know: X'X is that of the sums."""
+    rng = np.random.default_rng(5)
+    codes = draw(rng)
+    codes["sex"] = (codes["age"] + rng.integers(0, 2, 3000) > 3).astype(int)
+    pay = 0.8 * codes["age"] + codes["sex"] + rng.normal(0, 1, 3000)
+    codes["pay"] = np.clip(np.round(pay), 0, 7).astype(int)
+    counts = counts_of(SCHEMA, codes | {"age": rng.permutation(codes["age"])})
+    counts[:, 0] += counts[:, 2]
+    counts[:, 2] = rare
+    tables = noisy_release(SCHEMA, counts, {("age",): 1.0}, rng)
+    found = regress(add_sums(tables, codes, 0.0, rng), source="both")
+    assert found.estimates[[1, 4]] == pytest.approx(fit_rows(codes)[[1, 4]], abs=0.05)
+
+
 def test_other_encodings_and_columns_fall_back_to_tables() -> None:
     rng = np.random.default_rng(1)
     codes = draw(rng)

@@ -137,9 +137,13 @@ class MomentSums:
         of its square that is noise (James and Stein 1961, positive part). Eigenvalues below as much of half
         of the edge of the noise's spectrum are then raised to it, as in `margrave.regression.perturbed`.
         """
-        values, vectors = np.linalg.eigh(self._map @ self._map.T)
+        alike = self._map @ self._map.T
+        # A level that hardly a row of the model has is scaled up a millionfold, which would hide all else.
+        unit = np.sqrt(np.maximum(np.diag(alike), 1e-300))
+        values, vectors = np.linalg.eigh(alike / np.outer(unit, unit))
         kept = values > 1e-9 * float(values[-1])
-        back, root = vectors[:, kept] / np.sqrt(values[kept]), vectors[:, kept] * np.sqrt(values[kept])
+        root = unit[:, None] * vectors[:, kept] * np.sqrt(values[kept])
+        back = vectors[:, kept] / np.sqrt(values[kept]) / unit[:, None]
         off = back.T @ self._beyond @ back
         size, sigma = len(off), self._sums.sigma
         noise = size * (size - 1) * sigma**2 + size * self._sums.diagonal_sigma**2
