@@ -14,12 +14,16 @@ P is diagonal, alike for all columns over their ranges, and so large that E is t
 nothing is bought, or that a change over a column's range is a standard deviation of it, whichever is less.
 
 *Tables.* All pairs measured alike give X'y with a noise of covariance D, and E(D) likewise. A model's
-estimates err by less, since it smooths the tables: by SMOOTHED * E(D), which is an empirical rule, no bound.
+estimates err by less, since it smooths the tables, or by more, where it misses what they say: E(D) is no
+bound. So the share of Z'Z (`share_sums`) is all or nothing only where E(C) / E(D) leaves no doubt; between, a
+half of rho each keeps the squared error within about twice that of the better one, whichever it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,10 +47,10 @@ Floats = NDArray[np.float64]
 OFF, DIAGONAL = 2.0**-0.5, 1.5
 """Noise of an entry of Z'Z off the diagonal, over that of a marginal at the same price times the largest
 squared norm of a row's numbers; and of one on the diagonal over it (`margrave.measure.mechanisms.sums`)."""
-SMOOTHED = 0.4
-"""The error of tables over that of their noise alone. For seven tables of the choosing half at epsilon .1 and
-1 (bench/LOG.md, 2026-11-25) E(C) / E(D) was .19 to .37 where releases of tables had .8 to 14 times the error
-of Z'Z, and .43 to 6.2 where they had .02 to 1.3 times its error."""
+SURE_OF_SUMS, SURE_OF_TABLES = 0.3, 0.9
+"""E(C) / E(D) below which Z'Z gets all that is left of rho, and above which tables do. Seven tables of the
+choosing half at epsilon .1 and 1 (bench/LOG.md, 2026-11-25): below .3 releases of tables had .8 to 14 times
+the error of Z'Z, above .9 at most half of it, and between anything from .03 to 4.8 times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,8 @@ class Foretold:
     """Errors of one regression, in variances of the target.
 
     Args:
-        sums: If Z'Z is bought.
-        tables: If tables are.
+        sums: E(C), if Z'Z is bought.
+        tables: E(D), if tables are.
     """
 
     sums: float
@@ -96,6 +100,14 @@ def foretell_errors(
     return tuple(errors)
 
 
+def share_sums(errors: Sequence[Foretold]) -> Fraction:
+    """The share that Z'Z is to get of what is left of rho; tables get the rest."""
+    sums, tables = sum(one.sums for one in errors), sum(one.tables for one in errors)
+    if not errors or sums > SURE_OF_TABLES * tables:
+        return Fraction(0)
+    return Fraction(1) if sums < SURE_OF_SUMS * tables else Fraction(1, 2)
+
+
 def _foretell(
     design: Design, own: tuple[Floats, Floats], sums: MomentSums, sigma: float, model: KeptTables
 ) -> Foretold:
@@ -125,7 +137,7 @@ def _foretell(
     inner, prior = crossed[within], variance / total / ridge[varying]
     prior *= min(variance / float(np.diag(inner) @ prior), 1.0)
     exact, noisy = (_expect_error(inner, noise[within], prior) / variance for noise in (spread, alike))
-    return Foretold(exact, SMOOTHED * noisy)
+    return Foretold(exact, noisy)
 
 
 def _expect_error(crossed: Floats, noise: Floats, prior: Floats) -> float:

@@ -68,8 +68,12 @@ A_COPY = 40
 """Bytes of each number of the noisy copies of all rows."""
 PACE = {
     "aim": (3.5e-3, 1.7),
+    "all_kway": (1e-3, 0.0),
     "conditional_aim": (3.5e-3, 1.7),
+    "fixed": (1e-3, 0.0),
     "jam": (1e-2, 0.0),
+    "mean_embedding": (1e-3, 0.0),
+    "private_pairs": (1e-3, 0.0),
     "privmrf": (5e-3, 0.7),
     "privsyn": (2e-3, 0.0),
     "residual_planner": (4e-3, 0.0),

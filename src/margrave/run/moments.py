@@ -2,7 +2,7 @@
 
 A fixed share of rho buys Z'Z before the strategy begins. Without one the run finds out which of the two the
 target's regression is better served by: the strategy gets a first part, and all that is left goes to the one
-of which less error is foretold by what that part has released.
+of which less error is foretold by what that part has released, or by halves to both where that leaves doubt.
 
 **Privacy.** The first part is fixed by public arguments, and what the rest buys depends on released
 numbers and public things alone. So the run is an adaptive composition of the verbs of the door, each of
@@ -232,7 +232,7 @@ class Bought(NamedTuple):
         model: Fitted to all tables.
         fitter: That made it.
         sums: Of products, if the release is to hold some.
-        decided: What the rest of rho went into, in a word; empty where nothing was decided.
+        decided: What the rest of rho went into, a key of `DECISIONS`; empty where nothing was decided.
     """
 
     model: Model
@@ -278,7 +278,7 @@ class Buyer:
         return Bought(*self._run_strategy(self.curator, self.deadline), sums)
 
     def _decide(self, tables: Fraction) -> Bought:
-        """Tables for this part of rho, and for the rest what is foretold to err less by them."""
+        """Tables for this part of rho, and for the rest what they foretell to err less, or a half of both."""
         curator, clock = self.curator, self.curator.stopwatch
         first = None if self.deadline is None else Deadline(FIRST_SECONDS * self.deadline.left, clock)
         part = PartCurator(curator, curator.remaining - tables)
@@ -286,20 +286,21 @@ class Buyer:
         if self.ledger.exhausted:  # a stop has cost all that was left
             return Bought(model, fitter)
         self.on_step(Step("select", "tables or moments", 2, curator.progress))
-        if self._prefers_sums(model):
-            return Bought(model, fitter, self._buy_sums(curator.remaining), "moments")
+        share = self._share_sums(model)
+        sums = self._buy_sums(curator.remaining * share) if share else None
+        if share == 1:
+            return Bought(model, fitter, sums, "moments")
         found = self._run_strategy(PartCurator(curator, Fraction(0)), self.deadline)
-        return Bought(*found, decided="tables")
+        return Bought(*found, sums, "both" if share else "tables")
 
-    def _prefers_sums(self, model: Model) -> bool:
-        """Whether regressions of the target are foretold to err less by Z'Z than by tables, for the rest."""
-        from margrave.regression.foretold import foretell_errors
+    def _share_sums(self, model: Model) -> Fraction:
+        """The share of the rest that Z'Z gets, by what regressions of the target are foretold to err by."""
+        from margrave.regression.foretold import foretell_errors, share_sums
 
         curator, pairs = self.curator, math.comb(len(self.curator.domain), 2)
         rho = curator.remaining
         noise = (curator.sigma(rho), curator.sigma(rho / max(pairs, 1)))
-        errors = foretell_errors(self.schema, model, self.target, noise)
-        return any(errors) and sum(one.sums for one in errors) < sum(one.tables for one in errors)
+        return share_sums(foretell_errors(self.schema, model, self.target, noise))
 
     def _buy_sums(self, rho: Fraction) -> NoisySums:
         from margrave.regression.moments import number_columns
@@ -312,9 +313,16 @@ class Buyer:
         return run_strategy(self.strategy, curator, self.ledger, deadline, self.on_step, self.fitter)
 
 
+DECISIONS = {
+    "moments": "the rest went into sums of products of the rows' numbers, which the first tables foretold to "
+    "serve the target best",
+    "tables": "the rest went into tables, which the first ones foretold to serve the target best",
+    "both": "the rest went by halves into sums of products of the rows' numbers and into tables, as the "
+    "first tables did not foretell which serve the target best",
+}
+"""What a release says of the decision."""
+
+
 def note_decision(decided: str) -> dict[str, str]:
     """What a release says of the decision, by name; nothing where there was none."""
-    if not decided:
-        return {}
-    what = {"moments": "sums of products of the rows' numbers", "tables": "tables"}[decided]
-    return {"moments": f"the rest went into {what}, which the first tables foretold to serve the target best"}
+    return {"moments": DECISIONS[decided]} if decided else {}

@@ -15,6 +15,7 @@ from margrave.errors import InputError
 from margrave.models.mixture import Mixture
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.regression import linear
+from margrave.regression.foretold import Foretold, share_sums
 from margrave.run.moments import FIRST
 from stopping import Killed, killing, repeatable, same, total_of
 
@@ -71,6 +72,33 @@ def test_the_rest_goes_to_what_serves_the_target(make: Any, sums: bool, tmp_path
         assert len(products(found.release.events)) == sums
         spent = float(total_of(found.release.events))
         assert 0.999 * found.guarantee.rho < spent <= found.guarantee.rho * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("sums", "tables", "share"),
+    [(0.1, 1.0, 1), (0.31, 1.0, 0.5), (0.89, 1.0, 0.5), (1.0, 1.0, 0), (5.0, 1.0, 0), (0.0, 0.0, 0.5)],
+)
+def test_where_neither_is_foretold_to_be_clearly_better_each_gets_a_half(
+    sums: float, tables: float, share: float
+) -> None:
+    assert share_sums([Foretold(sums, tables)]) == share
+    assert share_sums([Foretold(sums / 2, tables), Foretold(sums / 2, 0.0)]) == share
+    assert share_sums([]) == 0
+
+
+def test_a_half_each_is_spent_as_the_ledger_says_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, schema = weak()
+    monkeypatch.setattr("margrave.regression.foretold.share_sums", lambda errors: Fraction(1, 2))
+    found = run(schema).fit(table)
+    events = found.release.events
+    whole, bought = float(total_of(events)), float(total_of(products(events)))
+    assert bought / whole == pytest.approx((1 - float(FIRST)) / 2, rel=1e-3)
+    assert 0.999 * found.guarantee.rho < whole <= found.guarantee.rho * (1 + 1e-12)
+    assert "by halves" in found.release.notes["moments"]
+    assert found.release.sums is not None
+    place = events.index(products(events)[0])
+    last = [event.what for event in events[place:] if "pay" in event.what and " x " in event.what]
+    assert last  # tables of the target were bought after the sums as well
 
 
 def test_the_ledger_has_the_parts_that_the_plan_foretells(tmp_path: Path) -> None:
