@@ -10,12 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import toy_extension as toy
+from pyarrow import csv
 
 import margrave as mg
 from command_line import call
 from margrave.errors import ReleaseError, SchemaError
+from margrave.report.pictures import Distribution
 from margrave.schema.columns import Listed
 from margrave.schema.encode import encode
+from margrave.schema.given import Between
 from margrave.schema.schema import KINDS, register_column
 
 pytestmark = pytest.mark.usefixtures("own_tables")
@@ -114,6 +117,38 @@ def test_pandas_keeps_the_order_of_an_ordered_kind() -> None:
     )
     made = mg.Synthesizer("independent", epsilon=5.0, schema=mg.Schema(columns)).fit(frame).sample(9, rng=0)
     assert made["stars"].cat.ordered
+
+
+def rated() -> tuple[pa.Table, mg.Schema]:
+    """Stars by shop, the second shop's are better."""
+    register_column(toy.Rating)
+    rng = np.random.default_rng(0)
+    shop = rng.integers(0, 8, 800)
+    columns = (
+        toy.Rating(name="stars", stars=8, missing=False),
+        toy.Rating(name="before", stars=8, missing=False),
+    )
+    table = pa.table({"stars": shop + 1, "before": np.clip(shop + rng.integers(0, 2, 800), 0, 7) + 1})
+    return table, mg.Schema(columns)
+
+
+def test_ranges_of_an_ordered_kind_can_be_given(tmp_path: Path) -> None:
+    table, schema = rated()
+    made = mg.Synthesizer("mst", epsilon=20.0, schema=schema).fit(table)
+    assert set(made.sample(200, given={"stars": Between(2, 3)}, rng=0)["stars"].to_pylist()) == {2, 3}
+    made.save(tmp_path / "r.margrave")
+    asked = ("sample", tmp_path / "r.margrave", "-o", tmp_path / "o.csv", "--rows", 50, "-q")
+    assert call(*asked, "--given", "stars=2..3").code == 0
+    assert set(csv.read_csv(tmp_path / "o.csv")["stars"].to_pylist()) == {2, 3}
+
+
+def test_an_ordered_kind_has_rank_correlations_and_bars_in_order() -> None:
+    table, schema = rated()
+    found = mg.evaluate(table, table, metrics=["rank_slope"], schema=schema)
+    assert found["rank_slope"] == pytest.approx(1.0)
+    shares = np.array([0.05, 0.1, 0.2, 0.05, 0.3, 0.1, 0.1, 0.1])
+    bars = Distribution.of("rating", schema["stars"].labels, 0, shares).bars
+    assert [bar.label for bar in bars] == list("12345678")
 
 
 def test_a_kind_without_a_name_that_leads_to_it_is_refused_before_anything_is_spent() -> None:

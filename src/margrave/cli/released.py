@@ -234,7 +234,7 @@ def _read_value(name: str, value: str, missing: str, synthesis: Synthesis) -> An
     """A value, or a range where the column has an order and no such value itself."""
     import pyarrow as pa
 
-    from margrave.schema.columns import Binned, Ordinal
+    from margrave.schema.columns import Binned, Listed
     from margrave.schema.given import Between
     from margrave.schema.storage.spelling import read_cells
 
@@ -244,7 +244,8 @@ def _read_value(name: str, value: str, missing: str, synthesis: Synthesis) -> An
     def read(part: str) -> Any:
         return read_cells(pa.array([part], pa.large_string()), name, text)[0].as_py()
 
-    ordered = isinstance(column, Binned) or (isinstance(column, Ordinal) and value not in column.labels)
+    listed = isinstance(column, Listed) and column.ordered > 0 and value not in column.labels
+    ordered = listed or isinstance(column, Binned)
     if ordered and ".." in value:
         low, _, high = value.partition("..")
         return Between(read(low) if low else None, read(high) if high else None)

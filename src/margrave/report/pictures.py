@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.report.html import Markup, columns, count, join, mark_name, percent, shorten, tag
-from margrave.schema.columns import Column, Listed
+from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.schema import find_kind
 
-BINNED = frozenset({"integer", "real", "date", "moment", "time", "duration"})
-ORDERED = BINNED | {"ordinal", "relative"}
 MOST_BINS = 40
 """Bars of a column whose codes stand in order, at most; set for reading, not measured."""
 MOST_VALUES = 12
@@ -62,7 +61,7 @@ class Distribution:
     @property
     def ordered(self) -> bool:
         """Whether the axis has an order."""
-        return self.kind in ORDERED
+        return _has_order(self.kind)
 
     @property
     def shortened(self) -> bool:
@@ -90,15 +89,26 @@ class Distribution:
             margin: Half-lengths of the first one's error bars, shape [codes].
         """
         body = len(labels) - tail
-        groups = _runs(body) if kind in ORDERED else _largest(first[:body])
+        groups = _runs(body) if _has_order(kind) else _largest(first[:body])
         bars = []
         for group in groups:
             label, tick = _label_group(kind, [labels[code] for code in group[:1] + group[-1:]], len(group))
-            apart = len(group) > 1 and kind not in ORDERED
+            apart = len(group) > 1 and not _has_order(kind)
             bars.append(_bar(label, tick, group, first, second, margin, apart))
         for code in range(body, len(labels)):
             bars.append(_bar(labels[code], labels[code], [code], first, second, margin, True))
         return cls(kind, tuple(bars), len(labels))
+
+
+def _has_order(kind: str) -> bool:
+    """Whether codes of a kind of columns stand in order: whether its class says how many do."""
+    found = find_kind(kind)
+    return found is not None and found.ordered is not Column.ordered
+
+
+def _has_bins(kind: str) -> bool:
+    found = find_kind(kind)
+    return found is not None and issubclass(found, Binned)
 
 
 def tail_of(column: Column) -> int:
@@ -123,12 +133,12 @@ def _largest(first: NDArray[np.float64]) -> list[list[int]]:
 
 def _label_group(kind: str, ends: list[str], codes: int) -> tuple[str, str]:
     first, last = ends
-    if kind in BINNED:
+    if _has_bins(kind):
         low, high = first.split(" to ")[0], last.split(" to ")[-1]
         if low == high:
             return low, _compact(low)
         return f"{low} to {high}", f"{_compact(low)}\u2013{_compact(high)}"
-    if kind not in ORDERED and codes > 1:
+    if not _has_order(kind) and codes > 1:
         text = f"{count(codes)} other values"
         return text, text
     return (first if codes == 1 else f"{first} … {last}"), first

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Listed, Ordinal, Real, Relative, Whole
+from margrave.schema.columns import Binned, Column, Listed, Real, Relative, Whole
 from margrave.schema.columns.relative import relative_codes
 from margrave.schema.encode import encode_column, in_usual_form, likeliest
 from margrave.schema.encoded import Codes
@@ -218,7 +218,7 @@ def _choice(name: str, value: Any, column: Column) -> Choice:
     if isinstance(column, Relative):
         remedy = f"It is modelled by how it differs from {column.base_words!r}: give one value of all."
         raise InputError(invalid(asked, "one value", remedy))
-    if ranged and not isinstance(column, Binned | Ordinal):
+    if ranged and not isinstance(column, Binned) and not column.ordered:
         remedy = "Give a set of values: this column has no order."
         raise InputError(invalid(asked, "a value or a set of values", remedy, got=str(value)))
     if not ranged and isinstance(column, Real):
@@ -243,9 +243,9 @@ def _choice(name: str, value: Any, column: Column) -> Choice:
 
 
 def _range(value: Between, column: Column) -> Choice:
-    """What a range allows; an ordinal column's least and most are codes. Its ends may be reversed."""
+    """What a range allows; of listed values in order least and most are codes. Its ends may be reversed."""
     codes = np.zeros(column.size, dtype=np.bool_)
-    if isinstance(column, Ordinal):
+    if isinstance(column, Listed):
         first, last = (
             none if end is None else int(_code_values(pa.array([end]), column)[0])
             for end, none in ((value.lower, 0), (value.upper, column.ordered - 1))

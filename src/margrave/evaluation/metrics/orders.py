@@ -20,7 +20,7 @@ from margrave.evaluation.metrics.dependence import count_exceeding, order_holds
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
-from margrave.schema.columns import Column, Ordinal, Temporal
+from margrave.schema.columns import Column, Listed, Temporal
 from margrave.schema.storage import clock
 
 Numbers = NDArray[np.float64]
@@ -54,7 +54,7 @@ def _read_all(task: Task) -> tuple[OrderedColumn, ...]:
     for column in task.schema.attributes:
         if column.name in numeric:
             sides = [rows.numbers[column.name] for rows in (task.real, task.synthetic)]
-        elif isinstance(column, Ordinal):
+        elif isinstance(column, Listed) and column.ordered:
             sides = [_number_codes(column, rows) for rows in (task.real, task.synthetic)]
         else:
             continue
@@ -63,12 +63,12 @@ def _read_all(task: Task) -> tuple[OrderedColumn, ...]:
 
 
 def _name_scale(column: Column) -> str:
-    if isinstance(column, Ordinal):
+    if isinstance(column, Listed):
         return "code" if any(isinstance(value, str) for value in column.values or ()) else "number"
     return column.kind if isinstance(column, Temporal) else "number"
 
 
-def _number_codes(column: Ordinal, rows: Rows) -> Numbers:
+def _number_codes(column: Listed, rows: Rows) -> Numbers:
     """Listed values as numbers, or their places where they are texts; NaN for other and missing ones."""
     values = column.values or ()
     named = _name_scale(column) == "code"
