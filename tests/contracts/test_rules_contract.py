@@ -254,7 +254,8 @@ def test_where_rows_obey_the_tables_are_no_further_off_than_without_rules(fitter
     grouping = fitter.name in ("particles", "relaxed_points")
     # Groups of codes know little of rules about single codes while they are fitted.
     grouped = getattr(fitter, "largest", 512) < 5
-    assert off[0] < 1.05 * off[1] + (0.025 if grouping else 0.004 if grouped else 0.002)
+    most = 1.05 * off[1] + (0.025 if grouping else 0.004 if grouped else 0.002)
+    assert off[0] < most, "rows under rules are further off than without: see docs/extending.md, Rules"
 
 
 def test_a_dependency_without_a_table_is_read_off_the_noisy_pair():

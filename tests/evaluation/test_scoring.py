@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from columns_only import COLUMNS_ONLY
 from counted import encoded
 from people import SCHEMA, made
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -24,8 +25,6 @@ from margrave.schema.constraints.rules import Ordered, Within
 from margrave.schema.schema import Schema
 
 NUMERIC_TARGET = {"ml_r2", "ml_rmse"}
-COLUMNS_ONLY = {"ks_complement", "tv_complement", "propensity_logistic"}
-"""They look at single columns or main effects, of which a shuffled table has all."""
 RULES = (Ordered("tax", "pay"), Within("pay", "town", {"south": (50, 300), "west": (120, None)}))
 """Some real rows break the second, all the more shuffled ones do."""
 

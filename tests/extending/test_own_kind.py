@@ -188,3 +188,17 @@ def test_all_metrics_are_those_of_extensions_too(monkeypatch: pytest.MonkeyPatch
         assert "codes_lost" in list_metrics()
     finally:
         extensions.load_extensions.cache_clear()
+
+
+def test_fields_that_follow_from_others_are_not_in_the_schema_file(tmp_path: Path) -> None:
+    register_column(toy.Rating)
+    schema = mg.Schema((toy.Rating(name="stars", stars=4, missing=False),))
+    schema.save(tmp_path / "s.json")
+    text = (tmp_path / "s.json").read_text(encoding="utf-8")
+    assert '"values"' not in text
+    assert mg.Schema.load(tmp_path / "s.json") == schema
+    (tmp_path / "s.json").write_text(
+        text.replace('"stars": 4', '"stars": 4, "values": [1, 2]'), encoding="utf-8"
+    )
+    with pytest.raises(SchemaError, match=r"got \['values'\]"):
+        mg.Schema.load(tmp_path / "s.json")

@@ -33,6 +33,7 @@ class Rating(Listed):
     """Stars from 1 to `stars`, in order: a kind of columns."""
 
     kind: ClassVar[str] = "rating"
+    derived: ClassVar[frozenset[str]] = frozenset({"values"})
     stars: int = 5
 
     def __post_init__(self) -> None:

@@ -513,11 +513,11 @@ def _column_to_json(column: Column) -> dict[str, Any]:
 def _derived_fields(column: Column) -> frozenset[str]:
     """The fields that schema.json leaves out, since they follow from others or have been written already."""
     if not isinstance(column, Binned):
-        return frozenset({"name"})
+        return column.derived | {"name"}
     if column.provisional:
-        return frozenset({"name", "provisional", "edges", "bins"})
+        return column.derived | {"name", "provisional", "edges", "bins"}
     bounds = {"lower", "upper", "bins"} if column.edges is not None else set()
-    return frozenset({"name", "provisional"} | bounds)
+    return column.derived | {"name", "provisional"} | bounds
 
 
 def _column_from_json(entry: Any) -> Column:
@@ -533,7 +533,7 @@ def _column_from_json(entry: Any) -> Column:
                 got=entry.get("kind"),
             )
         )
-    fields = {field.name for field in dataclasses.fields(kind)} - {"provisional"}
+    fields = {field.name for field in dataclasses.fields(kind)} - {"provisional"} - kind.derived
     # A misspelt key would otherwise be dropped in silence, and with it a declaration that the user relies
     # on.
     extra = sorted(set(entry) - fields - {"kind"})

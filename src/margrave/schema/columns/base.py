@@ -29,6 +29,8 @@ class Column(ABC):
     kind: ClassVar[str]
     attribute: ClassVar[bool] = True
     """Whether models see it; free identifiers they do not."""
+    derived: ClassVar[frozenset[str]] = frozenset()
+    """Fields that follow from the kind's others: a schema.json leaves them out, and says none of them."""
     read: ClassVar[str] = "number"
     """As what its cells are read where they have a number; one of `schema.queries.READS`."""
     name: str
