@@ -119,7 +119,8 @@ def run_once(case: Case, epsilon: float, share: float | None, alone: bool) -> di
     found = linear(synthesis, target, source="model", **options)
     scores["moments_model"] = judge(found, found.estimates)
     scores["moments_rows"] = compare_rows(synthesis, raw, schema)
-    bought = "tables" if synthesis.release.sums is None else "moments"
+    halves = "by halves" in synthesis.release.notes.get("moments", "")
+    bought = "tables" if synthesis.release.sums is None else "halves" if halves else "moments"
     return {"share": share, "bought": bought} | {name: round(score, 6) for name, score in scores.items()}
 
 
@@ -142,7 +143,7 @@ def summarise(path: Path) -> None:
         print(
             f"{table} {epsilon:g} share {share}: {len(scores)} runs, both {both:.4g}, ssp {ssp:.4g}, moments "
             f"{moments:.4g}, ratio {moments / min(both, ssp):.2f} ({low:.2f} to {high:.2f}), "
-            f"{bought.count('moments')} of {len(own)} bought moments"
+            f"bought {', '.join(sorted(bought))}"
         )
 
 
