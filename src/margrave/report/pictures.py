@@ -101,14 +101,8 @@ class Distribution:
 
 
 def _has_order(kind: str) -> bool:
-    """Whether codes of a kind of columns stand in order: whether its class says how many do."""
-    found = find_kind(kind)
-    return found is not None and found.ordered is not Column.ordered
-
-
-def _has_bins(kind: str) -> bool:
-    found = find_kind(kind)
-    return found is not None and issubclass(found, Binned)
+    # A kind with an order has a property of its own that says how many codes stand in it.
+    return (find_kind(kind) or Column).ordered is not Column.ordered
 
 
 def tail_of(column: Column) -> int:
@@ -133,7 +127,7 @@ def _largest(first: NDArray[np.float64]) -> list[list[int]]:
 
 def _label_group(kind: str, ends: list[str], codes: int) -> tuple[str, str]:
     first, last = ends
-    if _has_bins(kind):
+    if issubclass(find_kind(kind) or Column, Binned):
         low, high = first.split(" to ")[0], last.split(" to ")[-1]
         if low == high:
             return low, _compact(low)
