@@ -101,8 +101,7 @@ class Distribution:
 
 
 def _has_order(kind: str) -> bool:
-    # A kind with an order has a property of its own that says how many codes stand in it.
-    return (find_kind(kind) or Column).ordered is not Column.ordered
+    return (find_kind(kind) or Column).ordered is not Column.ordered  # such a kind says how many codes are
 
 
 def tail_of(column: Column) -> int:
