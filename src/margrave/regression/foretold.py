@@ -79,7 +79,7 @@ def foretell_errors(
             one of all pairs bought alike.
 
     Returns:
-        None where rows without a target would be left out, as Z'Z does not know which these are.
+        No error where rows without a target would be left out, as Z'Z does not know which these are.
     """
     tables = KeptTables(model)
     names = [column.name for column in schema.attributes if column.name != target]

@@ -190,7 +190,7 @@ def choose_rows(
     chosen = np.empty(rows, dtype=np.bool_)
     # Systematic: among any stretch of the order the share is kept within one row.
     chosen[order] = np.diff(np.floor(share * np.arange(rows + 1) + rng.random())) > 0
-    starts = np.concatenate([[0], np.cumsum(one.domain.sizes)]).astype(np.int32)
+    starts = np.cumsum([0, *one.domain.sizes])
     if starts[-1] > MAX_BALANCED or not 0 < share < 1:
         return chosen
     lines = [

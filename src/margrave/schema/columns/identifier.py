@@ -117,9 +117,7 @@ def shape_parts(shape: str) -> Signs:
             r"Write it as in 'V[0-9]{7}' or '[A-Z]{2}-[0-9]{4}', and a point or another sign with a meaning "
             r"of its own as in '[0-9]{2}\.[0-9]{2}'."
         )
-        raise SchemaError(
-            invalid("shape", f"made of signs and the classes {list(CLASSES)}", remedy, got=shape)
-        )
+        raise SchemaError(invalid("shape", f"made of signs and the classes {list(CLASSES)}", remedy))
     return tuple(found)
 
 

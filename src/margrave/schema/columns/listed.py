@@ -79,7 +79,7 @@ class Listed(Column):
                 if isinstance(shape, str) and shape:
                     shape_parts(shape)
             except SchemaError as error:
-                raise SchemaError(f"column {self.name!r}: {error}") from None
+                raise SchemaError(f"column {self.name!r}: {error} (got {shape!r})") from None
 
     @property
     def stems(self) -> tuple[str, ...]:
