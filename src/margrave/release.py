@@ -18,7 +18,7 @@ from margrave.privacy.accounting.conversions import bound_belief, bound_power
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.ledger.history import DatasetHistory
 from margrave.privacy.unit import Neighbours
-from margrave.schema.constraints.rules import Determines, Rule
+from margrave.schema.constraints.rules import Rule, find_open_dependencies
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.features import Embedding, RowNumbers
 from margrave.schema.schema import Schema
@@ -539,10 +539,11 @@ class Release:
     def rules_not_read(self) -> tuple[Rule, ...]:
         """Dependencies declared without a table whose columns stand together in no measurement.
 
-        There is nothing to read them off, so rows may break them.
+        There is nothing to read them off, so rows may break them. A run buys such a pair unless its table
+        would be too large for the model; a model of tables that somebody else made may lack it, too.
         """
         held = [set(measured.clique) for measured in self.measurements]
-        rules = [rule for rule in self.schema.rules if isinstance(rule, Determines) and rule.table is None]
+        rules = find_open_dependencies(self.schema.rules, self.guarantee.neighbours.public)
         return tuple(rule for rule in rules if not any(clique.issuperset(rule.names) for clique in held))
 
     @property

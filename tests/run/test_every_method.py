@@ -23,6 +23,7 @@ from margrave.models.registry import FITTERS
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.run import costs
+from margrave.schema.constraints.rules import Determines
 from margrave.select.aim import AIM
 from margrave.select.batched import Batched
 from margrave.select.fixed import AllKWay, Fixed
@@ -80,8 +81,8 @@ def _synthesizer(name: str, **more: Any) -> mg.Synthesizer:
         parts["select"] = dataclasses.replace(strategy, rounds=3)
     if fitter in QUICK:
         parts["model"] = QUICK[fitter]()
-    more = {"adjacency": usual_adjacency(name)} | more
-    return mg.Synthesizer(name, epsilon=1.5, delta=1e-6, schema=SCHEMA, **parts, **more)
+    more = {"adjacency": usual_adjacency(name), "schema": SCHEMA, "epsilon": 1.5} | more
+    return mg.Synthesizer(name, delta=1e-6, **parts, **more)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -115,6 +116,30 @@ def test_shares_are_shares(name: str, columns: int) -> None:
     for counted in (False, True):
         assert sum(strategy.split_rho(counted).values()) == 1
     assert all(0 < share <= 1 for share in strategy.share_marginal(columns).values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dependency_declared_without_its_table_is_bought_first_and_obeyed(name: str) -> None:
+    rows = 600
+    ware = np.random.default_rng(4).integers(0, 6, rows)
+    table = _table(rows).append_column("ware", pa.array([f"w{one}" for one in ware]))
+    table = table.append_column("kind", pa.array([f"k{one // 2}" for one in ware]))
+    wares = mg.Categorical(name="ware", values=tuple(f"w{one}" for one in range(6)), missing=False)
+    kinds = mg.Categorical(name="kind", values=("k0", "k1", "k2"), missing=False)
+    rule = Determines("kind", "ware")
+    schema = mg.Schema((*SCHEMA.columns, wares, kinds), (rule,))
+    run = _synthesizer(name, schema=schema, epsilon=20.0)
+    plan, made = run.plan(table), run.fit(table)
+    assert plan.shares["declared dependencies"] == pytest.approx(0.05)
+    bought = made.release.events[0]
+    assert bought.what == "marginal ware x kind"
+    assert float(event_rho(bought)) == pytest.approx(0.05 * made.guarantee.rho, rel=1e-3)
+    assert made.release.rules_not_read == ()
+    drawn = made.sample_arrow(400, rng=0)
+    found = set(zip(drawn["ware"].to_pylist(), drawn["kind"].to_pylist(), strict=True))
+    if name not in SLICED:  # whose noisy copies of rows outweigh the pair
+        assert found <= {(f"w{one}", f"k{one // 2}") for one in range(6)}
+    assert len(found) == len({one for one, _ in found})
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,20 +1,26 @@
-"""What a run with `moments` buys for regressions of its target: sums of products of row numbers, or tables.
+"""What a run buys, in order: tables of declared dependencies, moments where it is asked for them, and all
+that the strategy buys.
 
-A fixed share of rho buys Z'Z before the strategy begins. Without one the run finds out which of the two the
-target's regression is better served by: the strategy gets a first part, and all that is left goes to the one
-of which less error is foretold by what that part has released, or by halves to both where that leaves doubt.
+A dependency that was declared without its table is read off the noisy counts of its two columns. A strategy
+that chooses what it measures may leave that pair out, and rows would break the rule. So the run buys these
+pairs first, each for a fixed share of rho.
 
-**Privacy.** The first part is fixed by public arguments, and what the rest buys depends on released
-numbers and public things alone. So the run is an adaptive composition of the verbs of the door, each of
-which is in the ledger at its price before its noise is drawn, and whose proofs hold for any question that is
-chosen so (zCDP: Bun and Steinke 2016, lemma 2.3; GDP: Dong, Roth and Su 2022, theorem 4). Nothing of the
-decision needs a proof of its own. It is as public as what it was made from.
+Moments serve regressions of the target: sums of products of row numbers, or more tables. A fixed share of
+rho buys Z'Z before the strategy begins. Without one the run finds out which of the two the target's
+regression is better served by: the strategy gets a first part, and all that is left goes to the one of which
+less error is foretold by what that part has released, or by halves to both where that leaves doubt.
+
+**Privacy.** The tables of dependencies and the first part are fixed by public arguments, and what the rest
+buys depends on released numbers and public things alone. So the run is an adaptive composition of the verbs
+of the door, each of which is in the ledger at its price before its noise is drawn, and whose proofs hold for
+any question that is chosen so (zCDP: Bun and Steinke 2016, lemma 2.3; GDP: Dong, Roth and Su 2022, theorem
+4). Nothing of the decision needs a proof of its own. It is as public as what it was made from.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
@@ -28,6 +34,7 @@ from margrave.limits import Deadline, Stopwatch
 from margrave.privacy.unit import Neighbours
 from margrave.progress import OnStep, Step
 from margrave.run.resume import run_strategy
+from margrave.schema.constraints.rules import find_open_dependencies
 
 if TYPE_CHECKING:
     from margrave import protocols
@@ -40,6 +47,12 @@ if TYPE_CHECKING:
     from margrave.schema.features import Embedding, RowNumbers
     from margrave.schema.schema import Schema
 
+DEPENDENCY = Fraction(1, 20)
+"""Share of what discovery leaves of rho for the pair of each dependency that was declared without a table."""
+DEPENDENCIES = Fraction(1, 5)
+"""Share of it for all these pairs at most: of many, each gets less."""
+MAX_CELLS = 1 << 22
+"""Cells of such a pair at most, 32 MiB of counts; a larger one is not bought, and its rule is not read."""
 FIRST = Fraction(1, 10)
 """Share of what discovery leaves of rho that the strategy gets before the run decides."""
 FIXED = Fraction(1, 2)
@@ -72,6 +85,17 @@ class MomentShares:
 
     def __str__(self) -> str:
         return f"decided after {self.tables}" if self.decides else str(self.sums)
+
+
+def share_dependencies(schema: Schema, public: Collection[str]) -> Fraction:
+    """The share of what discovery leaves of rho for the pairs of dependencies declared without a table.
+
+    Args:
+        schema: With its rules.
+        public: Names of the public columns.
+    """
+    pairs = {frozenset(rule.names) for rule in find_open_dependencies(schema.rules, public)}
+    return min(len(pairs) * DEPENDENCY, DEPENDENCIES)
 
 
 def share_moments(
@@ -269,6 +293,7 @@ class Buyer:
         Raises:
             BudgetError: As `run_strategy`.
         """
+        self._buy_dependencies()
         if not shares.asked:
             return Bought(*self._run_strategy(self.curator, self.deadline))
         whole = self.curator.remaining
@@ -276,6 +301,20 @@ class Buyer:
             return self._decide(whole * shares.tables)
         sums = self._buy_sums(whole * shares.sums)
         return Bought(*self._run_strategy(self.curator, self.deadline), sums)
+
+    def _buy_dependencies(self) -> None:
+        """Buy the pairs of dependencies whose table is not declared, but for those that are too large."""
+        curator, public = self.curator, self.ledger.neighbours.public
+        rules = find_open_dependencies(self.schema.rules, public)
+        pairs = list(dict.fromkeys(curator.domain.canonical(rule.names) for rule in rules))
+        pairs = [pair for pair in pairs if curator.domain.size(pair) <= MAX_CELLS]
+        cells = self.fitter.cells(curator.domain, [], pairs) if pairs else ()
+        fitting = [pair for pair, size in zip(pairs, cells, strict=True) if math.isfinite(size)]
+        if not fitting:
+            return
+        self.on_step(Step("measure", f"{len(fitting)} declared dependencies", 0, curator.progress))
+        share = share_dependencies(self.schema, public)
+        curator.measure(fitting, curator.remaining * share / len(fitting))
 
     def _decide(self, tables: Fraction) -> Bought:
         """Tables for this part of rho, and for the rest what they foretell to err less, or a half of both."""

@@ -25,14 +25,12 @@ from margrave.models._base.memory import MIN_MEMORY
 from margrave.models.registry import resolve
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.run.costs import REFERENCE, Costs, Work, expect_costs
+from margrave.run.moments import share_dependencies
 from margrave.schema.columns import Binned, Column, Listed
-from margrave.schema.constraints.rules import Determines
-from margrave.schema.schema import describe_rule
 from margrave.select.strategy import ONE, PAIR
 
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Source, Strategy
-    from margrave.run.moments import MomentShares
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.schema import Schema
 
@@ -249,7 +247,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
             for c in schema.columns
             if c.open and c.name not in synthesizer.neighbours.public
         },
-        shares=_shares(strategy, share, counted, synthesizer.moment_shares),
+        shares=_shares(synthesizer, schema, counted),
         sigma=sigma,
         error={} if rows is None else error,
         seconds=_seconds(costs, synthesizer.limits),
@@ -257,12 +255,10 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         limits=synthesizer.limits.words() | _say_fineness(foretold.bins),
         rows=said,
         refused=(refused := find_refusal(synthesizer, schema, foretold) or ""),
-        warnings=()
-        if refused
-        else (*_find_warnings(synthesizer, schema, work, costs), *_find_open_rules(strategy, schema)),
+        warnings=() if refused else _find_warnings(synthesizer, schema, work, costs),
         epsilon=synthesizer.epsilon,
         odds=promised.describe_odds(),
-        copies=_copies(ledger, _spent_apart(synthesizer, share), sizes, strategy),
+        copies=_copies(ledger, _spent_apart(synthesizer, schema), sizes, strategy),
     )
 
 
@@ -280,11 +276,11 @@ def foretell_noise(
         The standard deviation in rows, and the mean total variation, by what is measured; and the codes of
         each column.
     """
-    ledger, share = synthesizer.new_ledger(synthesizer.searches(schema)), synthesizer.discovery_share(schema)
+    ledger = synthesizer.new_ledger(synthesizer.searches(schema))
     fineness = choose_fineness(synthesizer, schema)
     noise = bins_for(rows, len(schema.attributes), ledger.total, partial(sigma_for, ledger))
     sizes = guess_sizes(schema, min(noise, fineness or noise))
-    apart, mean = _spent_apart(synthesizer, share), sum(sizes) / len(sizes)
+    apart, mean = _spent_apart(synthesizer, schema), sum(sizes) / len(sizes)
     copies = _copies(ledger, apart, sizes, synthesizer.strategy)
     if copies:
         sigma = foretell_tables(copies["sigma"], mean, rows)
@@ -503,8 +499,7 @@ def guess_sizes(schema: Schema, bins: int | None) -> list[int]:
 
 def _work(synthesizer: Synthesizer, schema: Schema, rows: int, bins: int | None) -> Work:
     ledger = synthesizer.new_ledger(synthesizer.searches(schema))
-    kept = (1 - synthesizer.discovery_share(schema)) * (1 - synthesizer.moment_shares.sums)
-    rho = float(ledger.total * kept)
+    rho = float(ledger.total * (1 - _spent_apart(synthesizer, schema)))
     return Work(
         sizes=tuple(guess_sizes(schema, bins)),
         rows=rows,
@@ -530,18 +525,6 @@ def _guess_rows(rows: int | None, size: int | None, columns: int) -> tuple[int, 
     return rounded, f"about {rounded:,}, guessed from the size of the file; --rows says better"
 
 
-def _find_open_rules(strategy: Strategy, schema: Schema) -> list[str]:
-    """Dependencies without a table that nothing will tell, since the strategy says it buys no pairs."""
-    if PAIR in strategy.share_marginal(max(len(schema.attributes), 1)):
-        return []
-    return [
-        f"rows may break the rule {describe_rule(rule)} unless {strategy.name} measures its two columns "
-        "together: declare its table, or take a method that measures pairs"
-        for rule in schema.rules
-        if isinstance(rule, Determines) and rule.table is None
-    ]
-
-
 def _looks(column: Column, share: Fraction) -> str:
     """What would be discovered of a column, and what to declare so that it is not."""
     within = isinstance(column, Binned) and column.provisional
@@ -552,19 +535,22 @@ def _looks(column: Column, share: Fraction) -> str:
     return f"{said}, between the declared bounds; bins=32 takes equal ones at no cost" if within else said
 
 
-def _shares(
-    strategy: Strategy, discovery: Fraction, counted: bool, moments: MomentShares
-) -> dict[str, float]:
-    shares = {"discover": float(discovery)} if discovery else {}
-    shares |= {"moments": float(moments.sums * (1 - discovery))} if moments.sums else {}
-    stages = strategy.split_rho(counted or bool(discovery))
-    rest = 1 - discovery
+def _shares(synthesizer: Synthesizer, schema: Schema, counted: bool) -> dict[str, float]:
+    """Shares of rho in the order in which they are spent, by stage."""
+    moments, discovery = synthesizer.moment_shares, synthesizer.discovery_share(schema)
+    shares, rest = {"discover": discovery}, 1 - discovery
+    dependencies = share_dependencies(schema, synthesizer.neighbours.public)
+    shares["declared dependencies"] = rest * dependencies
+    rest *= 1 - dependencies
     if moments.decides:
-        shares |= {"moments or tables, by what was released first": float(rest * (1 - moments.tables))}
+        shares["moments or tables, by what was released first"] = rest * (1 - moments.tables)
         rest *= moments.tables
     else:
+        shares["moments"] = rest * moments.sums
         rest *= 1 - moments.sums
-    return shares | {stage: float(part * rest) for stage, part in stages.items() if part}
+    stages = synthesizer.strategy.split_rho(counted or bool(discovery))
+    shares |= {stage: part * rest for stage, part in stages.items()}
+    return {stage: float(share) for stage, share in shares.items() if share}
 
 
 def _sigma(ledger: Ledger, apart: Fraction, columns: int, strategy: Strategy) -> dict[str, float]:
@@ -574,12 +560,14 @@ def _sigma(ledger: Ledger, apart: Fraction, columns: int, strategy: Strategy) ->
     return {what: sigma_for(ledger, rho * share) for what, share in shares.items()}
 
 
-def _spent_apart(synthesizer: Synthesizer, discovery: Fraction) -> Fraction:
-    """The share of rho that goes into discovery and moments, and not into what the strategy buys.
+def _spent_apart(synthesizer: Synthesizer, schema: Schema) -> Fraction:
+    """The share of rho that goes into discovery, dependencies and moments, not into what the strategy buys.
 
     Where a run decides what most of rho buys, it is foretold for one that decides for tables.
     """
-    return 1 - (1 - discovery) * (1 - synthesizer.moment_shares.sums)
+    dependencies = share_dependencies(schema, synthesizer.neighbours.public)
+    kept = (1 - synthesizer.discovery_share(schema)) * (1 - dependencies)
+    return 1 - kept * (1 - synthesizer.moment_shares.sums)
 
 
 def _copies(ledger: Ledger, apart: Fraction, sizes: Sequence[int], strategy: Strategy) -> dict[str, float]:

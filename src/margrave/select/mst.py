@@ -88,15 +88,15 @@ class MST(Strategy):
     def _tree(
         self, curator: Curator, fitter: Fitter, model: Model, rho: Fraction, on_step: OnStep
     ) -> list[Clique]:
-        """The edges of the spanning tree; spends rho on choosing those that are not given."""
+        """The edges of the spanning tree; rho is spent on those neither given nor released."""
         domain = curator.domain
         pairs = _pairs(domain, self.max_cells)
         expected = dict(zip(pairs, model.project_many(pairs), strict=True))
         component = {name: index for index, name in enumerate(domain.names)}
-        tree: list[Clique] = []
-        for edge in self.edges:
-            pair = domain.canonical(edge)
-            tree.append(pair)
+        # Pairs that were released before, those of declared dependencies say, need no choice: they are edges.
+        released = [measured.clique for measured in curator.measurements if len(measured.clique) == 2]
+        tree = list(dict.fromkeys([*released, *map(domain.canonical, self.edges)]))
+        for pair in tree:
             _join(component, pair)
         draws, tight = _draws(component, pairs), _tight(component, domain, fitter, tree, pairs)
         for _ in range(draws):

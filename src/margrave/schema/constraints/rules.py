@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -37,6 +37,7 @@ __all__ = [
     "Sum",
     "Within",
     "check_names",
+    "find_open_dependencies",
     "rule_from_json",
 ]
 
@@ -158,8 +159,7 @@ class Determines(Rule):
         by: The column that determines it.
         table: The value of `of` for values of `by`, a mapping or pairs; values of `by` that it does not
             mention leave `of` free, a row in which either is missing is not judged. None when the table is
-            not public: the models then read it off the noisy counts of the pair, where that was measured,
-            which costs nothing.
+            not public: a run then buys the noisy counts of the pair first, and models read it off them.
         share: Where discovery found the rule: the noisy share of the rows on the table, and its standard
             error. None where it was declared.
 
@@ -351,6 +351,20 @@ def rule_from_json(entry: Any) -> Rule:
             raise
         remedy = "See docs/rules.md for the fields of each kind."
         raise SchemaError(invalid(f"rule {kind.kind!r}", "of the right types", remedy)) from None
+
+
+def find_open_dependencies(rules: Iterable[Rule], public: Collection[str] = ()) -> tuple[Determines, ...]:
+    """Dependencies whose table is not declared, so that it has to be read off noisy counts of the pair.
+
+    Args:
+        rules: Of a schema.
+        public: Columns whose values are given: between two of them nothing is drawn or has to be read.
+    """
+    return tuple(
+        rule
+        for rule in rules
+        if isinstance(rule, Determines) and rule.table is None and not set(rule.names) <= set(public)
+    )
 
 
 def check_names(rules: Iterable[Rule], columns: Iterable[Column]) -> None:
