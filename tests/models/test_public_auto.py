@@ -80,7 +80,7 @@ def test_a_blend_is_no_worse_in_rows() -> None:
 def test_where_most_is_public_or_nothing_is_given_it_is_the_gated_mixture() -> None:
     rows = copies(300)
     tables = noisy_pairs(rows, 20.0)
-    for given in (None, public(rows, ("p", "a", "b"))):
+    for given in (None, public(rows, ("p", "a", "b", "c"))):
         assert isinstance(PublicAuto(given=given).fit(DOMAIN, tables), GatedModel)
 
 

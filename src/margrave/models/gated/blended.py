@@ -9,7 +9,7 @@ are left, and where it is small the nearer model has more, pair by pair.
 The measured pair is a third estimate. A mean M of models errs in a cell about as the root of what it holds,
 so its squared error is taken as k M with
 
-    k = max(sum (y - M)^2 - s^2, 0) / sum M
+    k = max(sum (y - M)^2 - s^2 - 2 sqrt(2 sum s^4), 0) / sum M
 
 and the pair becomes M + k M / (k M + s^2) (y - M), by the precisions of both (`weigh_estimates`).
 
@@ -56,6 +56,9 @@ WORK = 1 << 28
 SHARE = 0.7
 """The share of auto's model where measured pairs do not say which model is nearer. On the choosing half .6
 and .7 are within .5 % at epsilon .2, 1 and 5 (bench/LOG.md)."""
+DEVIATIONS = 2.0
+"""Standard deviations that models must be further from a measured pair than its noise is, before it is moved.
+With 0 and 1 pairs are 2 and .6 % further off at epsilon .2, and .5 and .3 % closer at 5 (bench/LOG.md)."""
 LEAST_COUNT = 0.5
 """Rows that are added to what a cell is expected to hold before its error is foretold from that."""
 KEY = "blend_share"
@@ -194,14 +197,15 @@ def weigh_estimates(other: Floats, gated: Floats, share: float, measured: Pooled
     values, variance = measured.values, measured.sigma**2
 
     def square_errors(table: Floats) -> float:
-        return max(float(((values - table) ** 2 - variance).sum()), 0.0)
+        return float(((values - table) ** 2 - variance).sum())
 
     doubt = math.sqrt(2.0 * float((variance**2).sum()))
-    odds = share * (square_errors(gated) + doubt)
-    weight = odds / (odds + (1.0 - share) * (square_errors(other) + doubt))
+    odds = share * (max(square_errors(gated), 0.0) + doubt)
+    weight = odds / (odds + (1.0 - share) * (max(square_errors(other), 0.0) + doubt))
     mean = gated + weight * (other - gated)
     held = np.maximum(mean, 0.0) + LEAST_COUNT
-    own = square_errors(mean) / float(held.sum()) * held
+    # In proportion to what cells hold, and only what noise does not explain.
+    own = max(square_errors(mean) - DEVIATIONS * doubt, 0.0) / float(held.sum()) * held
     moved = np.maximum(mean + own / (own + variance) * (values - mean), 0.0)
     return np.asarray(moved * (mean.sum() / max(moved.sum(), 1e-300)))
 
