@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 from margrave.select import ConditionalAIM, VerticalRounds
+from margrave.select.aim import span_public
 from seeded_noise import SeededSource
 
 SIZES = {"a": 3, "b": 4, "c": 2, "d": 3, "e": 2}
@@ -77,6 +78,35 @@ def test_conditional_aim_draws_among_cliques_with_a_private_column_alone() -> No
     assert all(set(clique) - set(PUBLIC) for cliques in bought for clique in cliques)
     for name in PUBLIC:
         np.testing.assert_allclose(model.project((name,)), counted(TABLE, (name,), (SIZES[name],)), atol=1.0)
+
+
+def test_conditional_aim_knows_a_spanning_tree_of_public_pairs_exactly_and_at_no_cost() -> None:
+    """Chow and Liu's tree, checked against all trees of four public columns."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 4, 3000)
+    columns = [a, (a + (rng.random(3000) < 0.3)) % 4, a // 2, np.where(rng.random(3000) < 0.5, a, 0)]
+    domain = Domain(("a", "b", "c", "d", "x"), (4, 4, 2, 4, 2))
+    rows = Encoded(domain.project(("a", "b", "c", "d")), tuple(c.astype(np.uint8) for c in columns))
+    table = pa.table(dict(zip("abcd", columns, strict=True)))
+
+    def gain(pair: tuple[str, ...]) -> float:
+        shares = counted(table, pair, domain.shape(pair)) / 3000
+        product = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+        return float((shares * np.log(np.where(shares > 0, shares / product, 1.0))).sum())
+
+    found = span_public(domain, rows)
+    pairs = list(combinations("abcd", 2))
+    trees = [some for some in combinations(pairs, 3) if len({n for pair in some for n in pair}) == 4]
+    assert sum(gain(t.clique) for t in found) == pytest.approx(max(sum(map(gain, some)) for some in trees))
+    for one in found:
+        np.testing.assert_array_equal(one.values, counted(table, one.clique, domain.shape(one.clique)))
+    recorder, _, model = run(ConditionalAIM(given=given()), ConditionalPGM(given=given()))
+    asked = {
+        clique for note in recorder.notes if note.verb != "choose" for clique in note.question["cliques"]
+    }
+    assert all(set(clique) - set(PUBLIC) for clique in asked)
+    for one in span_public(recorder.domain, given()):
+        np.testing.assert_allclose(model.project(one.clique), one.values, atol=2.0)
 
 
 def test_conditional_aim_anneals_as_aim_does() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
-from margrave.models._base.public_rows import PublicRows
+from margrave.models._base.public_rows import PublicRows, tabulate_rows
 from margrave.models.gated import Gated, GatedModel, gate
 from margrave.models.gated.objective import Objective, Point, collect_targets, start
 from margrave.release import NoisyMarginal
@@ -59,6 +59,26 @@ def test_public_codes_come_back_in_order_and_alone_they_are_counted() -> None:
     np.add.at(counts, (given.column("a"), given.column("b")), 1)
     np.testing.assert_allclose(model.project(("a", "b")), counts, atol=1e-4)
     assert model.project(("b", "a")).shape == (4, 3)
+
+
+def test_very_many_given_rows_are_drawn_in_parts_with_the_same_tables(monkeypatch) -> None:
+    model, given = random_model(6000), public_rows(6000)
+    parts: list[int] = []
+    unrefined = GatedModel.draw_unrefined
+
+    def note(self: GatedModel, rows: int, *rest, **options):
+        parts.append(rows)
+        return unrefined(self, rows, *rest, **options)
+
+    monkeypatch.setattr(GatedModel, "draw_unrefined", note)
+    monkeypatch.setattr("margrave.models.gated.model.MAX_CODES_AT_ONCE", 4 * 2500)
+    codes = {name: given.column(name) for name in ("a", "b")}
+    rows = model.sample(6000, np.random.default_rng(0), codes)
+    assert parts == [2500, 2500, 1000]
+    assert all((rows.column(name) == codes[name]).all() for name in ("a", "b"))
+    for clique in MIXED:
+        table = tabulate_rows(rows, DOMAIN, clique)
+        assert np.abs(table - model.project(clique)).max() < 15
 
 
 def test_the_gradient_is_that_of_finite_differences() -> None:

@@ -1,4 +1,4 @@
-"""PublicAuto: which of two models it takes, and that both come back from their state."""
+"""PublicAuto: a blend of two models or the gated mixture, and that all come back from their state."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.models.auto import Auto
-from margrave.models.gated import GatedModel, public_auto
+from margrave.models.gated import GatedModel
 from margrave.models.gated.blended import BlendedModel
 from margrave.models.gated.public_auto import CalibratedModel, ConditionedModel, PublicAuto
 from margrave.release import KnownMarginal, NoisyMarginal
@@ -44,15 +44,12 @@ def public(rows: Encoded, names: tuple[str, ...]) -> Encoded:
     return Encoded(rows.domain.project(names), tuple(rows.column(name) for name in names))
 
 
-@pytest.mark.parametrize(
-    ("share", "kind"), [(0.05, GatedModel), (0.5, BlendedModel), (0.95, CalibratedModel)]
-)
-def test_both_models_are_drawn_given_public_rows_and_come_back(share: float, kind: type, monkeypatch) -> None:
-    monkeypatch.setattr(public_auto, "find_share", lambda *_: share)
+def test_both_models_are_drawn_given_public_rows_and_come_back() -> None:
     rows = copies(1000)
     tables, given = noisy_pairs(rows, 4.0), public(rows, ("p",))
     model = PublicAuto(given=given).fit(DOMAIN, tables)
-    assert isinstance(model, kind)
+    assert isinstance(model, BlendedModel)
+    assert isinstance(model.other, CalibratedModel)
     drawn = model.sample(1000, np.random.default_rng(0), {"p": rows.column("p")})
     np.testing.assert_array_equal(drawn.column("p"), rows.column("p"))
     again = PublicAuto().restore(DOMAIN, tables, model.state())
@@ -70,7 +67,7 @@ def test_a_model_of_another_kind_is_drawn_given_the_rows_as_it_is_and_comes_back
     np.testing.assert_allclose(again.project(("a", "b")), model.project(("a", "b")), rtol=1e-6, atol=1e-6)
 
 
-def test_what_split_noise_finds_is_no_worse_in_rows() -> None:
+def test_a_blend_is_no_worse_in_rows() -> None:
     rows = copies()
     tables, given = noisy_pairs(rows, 3.0), public(rows, ("p",))
     errors = []
@@ -80,11 +77,10 @@ def test_what_split_noise_finds_is_no_worse_in_rows() -> None:
     assert errors[0] <= 1.05 * errors[1]
 
 
-def test_where_most_is_public_or_nothing_is_given_it_is_the_gated_mixture(monkeypatch) -> None:
-    monkeypatch.setattr(public_auto, "find_share", lambda *_: 1.0)
+def test_where_most_is_public_or_nothing_is_given_it_is_the_gated_mixture() -> None:
     rows = copies(300)
     tables = noisy_pairs(rows, 20.0)
-    for given in (None, public(rows, ("p", "a", "b"))):
+    for given in (None, public(rows, ("p", "a", "b", "c"))):
         assert isinstance(PublicAuto(given=given).fit(DOMAIN, tables), GatedModel)
 
 

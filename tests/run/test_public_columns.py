@@ -114,7 +114,8 @@ def test_only_the_public_columns_decide_what_is_known_of_them() -> None:
     # What is asked after the one-ways follows from what they released.
     one, two = ([event.what for event in release.events] for release in (first, second))
     assert one[:2] == two[:2] == ["marginal ill", "marginal twin"]
-    for name in ("rows", "row_weights", "places"):
+    # Those of the gated mixture in a blend.
+    for name in ("inner_rows", "inner_row_weights", "inner_places"):
         np.testing.assert_array_equal(first.state[name], second.state[name])
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
+import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -141,11 +142,12 @@ def pack_table(part: PublicPart | None) -> bytes:
     """The public columns as they are, for a release: an Arrow IPC stream, empty where there are none."""
     if part is None:
         return b""
-    table = part.read_values()
-    sink = pa.BufferOutputStream()
+    # A buffer of Arrow would double as it grows and be copied at its end: of a million rows that is more
+    # memory than a fit takes.
+    table, sink = part.read_values(), io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue())
+    return sink.getvalue()
 
 
 def unpack_table(release: Release) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
@@ -21,7 +22,9 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
+from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
+from margrave.select.public_rounds import EXACT, count_table
 from margrave.select.strategy import (
     CHOOSE,
     MEASURE,
@@ -38,6 +41,7 @@ from margrave.select.strategy import (
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
+    from margrave.schema.encoded import Encoded
 
 DRAWS = Fraction(1, 10)
 """Share of a round's rho for its draw."""
@@ -77,6 +81,7 @@ class AIM(Strategy):
         rounds: Rounds the budget is planned for; 16 d by default.
         max_seconds: Of post-processing, for the whole of `run`; no limit by default.
         known: Columns whose marginals are public: cliques of these alone are never bought.
+        exact: Public tables that the model is fitted to beside what was measured.
     """
 
     workload: Mapping[Clique, int] | None = None
@@ -86,6 +91,7 @@ class AIM(Strategy):
     rounds: int | None = None
     max_seconds: float | None = None
     known: tuple[str, ...] = ()
+    exact: tuple[KnownMarginal, ...] = ()
     name: ClassVar[str] = "aim"
 
     @property
@@ -118,7 +124,7 @@ class AIM(Strategy):
         measured = self.split_rho(True)[MEASURE]
         step = curator.total / self._plan_rounds(len(domain))
         self._one_ways(curator, step * measured, on_step)
-        model = fitter.fit(domain, curator.measurements, total=curator.public_rows, effort=pace.rough)
+        model = fitter.fit(domain, self._tables(curator), total=curator.public_rows, effort=pace.rough)
         done, last = 0, False
         while not last:
             # A clock may end the rounds but not the spending: whatever is left goes into the last one, as
@@ -132,7 +138,7 @@ class AIM(Strategy):
             note = "; time is nearly up, this was the last round" if early else ""
             on_step(Step("select", " x ".join(chosen) + note, done, curator.progress))
             model = pace.fit_round(
-                fitter, curator, curator.measurements, model, last=last, cells=cells[chosen]
+                fitter, curator, self._tables(curator), model, last=last, cells=cells[chosen]
             )
             # A table that did not move the model by more than its noise was not worth its price: four times
             # as much buys half the noise.
@@ -140,6 +146,9 @@ class AIM(Strategy):
             if moved <= NOISE_L1 * curator.sigma(step * measured) * before.size:
                 step = 4 * step
         return model
+
+    def _tables(self, curator: Curator) -> list[NoisyMarginal]:
+        return [*curator.measurements, *self.exact]
 
     def _deadline(self, curator: Curator, given: Deadline | None) -> Deadline | None:
         own = None if self.max_seconds is None else Deadline(self.max_seconds, curator.stopwatch)
@@ -163,7 +172,7 @@ class AIM(Strategy):
         self, curator: Curator, fitter: Fitter, candidates: list[Clique], affordable: float
     ) -> tuple[list[Clique], dict[Clique, float]]:
         """Candidates whose junction tree stays within the limit, or that it holds already; and its cells."""
-        measured = list(dict.fromkeys(m.clique for m in curator.measurements))
+        measured = list(dict.fromkeys(table.clique for table in self._tables(curator)))
         held = {part for clique in measured for part in closure([clique], curator.domain)}
         limit = min(self.max_cells * _share_spent(curator), affordable)
         cells = fitter.cells(curator.domain, measured, candidates)
@@ -204,26 +213,31 @@ class AIM(Strategy):
 class ConditionalAIM(Strategy):
     """AIM whose workload is all cliques of `degree` columns that hold a private one.
 
-    Candidates, scores, annealing and the last round are AIM's (`margrave.select.aim.AIM`); cliques of public
-    columns alone are no candidates, since they are known, and one-way marginals are bought of private columns
-    only. Where no column is private nothing is spent.
+    Candidates, scores, annealing and the last round are AIM's (`margrave.select.aim.AIM`), and one-way
+    marginals are bought of private columns only. Cliques of public columns alone are no candidates. Instead
+    the model is given the exact pairs of a spanning tree of public columns, that of the most mutual
+    information (`span_public`), at no cost: a model that knows nothing of how public columns depend on one
+    another counts twice what two of them say of a private one, once its rows are drawn given both. Where no
+    column is private nothing is spent.
 
     **Privacy.** As AIM's: all private answers are the curator's. Its scores have the sensitivity of the
     ledger's adjacency, 2 under replace_private.
 
     Args:
         public: Names of the public columns.
+        given: The public rows as codes; None for none, and then the model sees no public pair.
         degree: Columns a clique of the workload.
         max_cells: Junction tree cells at full spend, as for AIM.
         max_seconds: Of post-processing, for the whole of `run`; no limit by default.
     """
 
     public: tuple[str, ...] = ()
+    given: Encoded | None = None
     degree: int = 3
     max_cells: int = 1 << 22
     max_seconds: float | None = None
     name: ClassVar[str] = "conditional_aim"
-    options: ClassVar[frozenset[str]] = frozenset({"public"})
+    options: ClassVar[frozenset[str]] = frozenset({"public", "given"})
 
     def __post_init__(self) -> None:
         if self.degree < 1:
@@ -252,13 +266,47 @@ class ConditionalAIM(Strategy):
         workload = self.workload(domain)
         if not workload:
             return fitter.fit(domain, curator.measurements, total=curator.public_rows)
-        aim = replace(self._aim, workload=dict.fromkeys(workload, 1))
+        exact = tuple(span_public(domain, self.given))
+        aim = replace(self._aim, workload=dict.fromkeys(workload, 1), exact=exact)
         return aim.run(curator, fitter, on_step, deadline)
 
     def workload(self, domain: Domain) -> list[Clique]:
         """All cliques of `degree` columns with a private one; of all columns, if there are fewer."""
         cliques = all_cliques(domain, self.degree, domain.size())
         return [clique for clique in cliques if not set(clique) <= set(self.public)]
+
+
+def span_public(domain: Domain, given: Encoded | None) -> list[KnownMarginal]:
+    """Exact pairs of public columns along the spanning tree of the most mutual information.
+
+    Of all trees it is the one whose model is nearest to the rows (Chow and Liu 1968).
+
+    Args:
+        domain: Of all columns.
+        given: The public rows as codes; None for none.
+    """
+    if given is None or not given.rows:
+        return []
+    names = [name for name in domain.names if name in given.domain]
+    gains = {
+        pair: _find_information(count_table(given, domain, pair) / given.rows)
+        for pair in combinations(names, 2)
+    }
+    # Kruskal: the pair of the most information that joins two parts, until there is one part.
+    part, found = {name: name for name in names}, []
+    for pair in sorted(gains, key=lambda pair: -gains[pair]):
+        old, new = part[pair[1]], part[pair[0]]
+        if old != new:
+            found.append(KnownMarginal(pair, count_table(given, domain, pair), EXACT))
+            part = {name: new if own == old else own for name, own in part.items()}
+    return found
+
+
+def _find_information(shares: NDArray[np.float64]) -> float:
+    """Mutual information of a pair's shares, in nats."""
+    product = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+    there = shares > 0
+    return float((shares[there] * np.log(shares[there] / product[there])).sum())
 
 
 def workload_weights(domain: Domain, workload: Mapping[Clique, int]) -> dict[Clique, int]:

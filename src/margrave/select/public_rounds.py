@@ -161,7 +161,7 @@ class VerticalRounds(Strategy):
         return closure(cliques, domain) if self.closed else cliques
 
     def _count_known(self, domain: Domain, clique: Clique) -> KnownMarginal:
-        return KnownMarginal(clique, _count_table(self.given, domain, clique), EXACT)
+        return KnownMarginal(clique, count_table(self.given, domain, clique), EXACT)
 
     def _buy_one_ways(self, curator: Curator, on_step: OnStep) -> list[NoisyMarginal]:
         private = [name for name in curator.domain.names if not self._is_known((name,))]
@@ -306,7 +306,7 @@ class JAM(Strategy):
 
     def _scale(self, domain: Domain, clique: Clique, rows: float) -> Floats:
         """The public rows' counts of a clique, as of so many rows."""
-        counts = _count_table(self.reference, domain, clique)
+        counts = count_table(self.reference, domain, clique)
         return np.asarray(counts * (rows / counts.sum()))
 
 
@@ -316,7 +316,7 @@ def _check(choosing: Fraction, **counts: int) -> None:
         raise InputError(invalid("choosing", "a share between 0 and 1", "Try the default.", got=choosing))
 
 
-def _count_table(rows: Encoded | None, domain: Domain, clique: Clique) -> Floats:
+def count_table(rows: Encoded | None, domain: Domain, clique: Clique) -> Floats:
     """Public rows by cell of a clique, shape domain.shape(clique); without rows all cells are 0."""
     shape = domain.shape(clique)
     if rows is None:

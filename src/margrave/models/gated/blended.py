@@ -1,24 +1,29 @@
-"""BlendedModel: rows of two models, each with a share that split noise says.
+"""BlendedModel: rows of two models, of which each row is taken from one.
 
-Tables of a blend M_w = w A + (1 - w) G of two models are the same mean of theirs, and where the two err
-differently, it errs less than either. Its squared error is quadratic in w. With B a half of split noise that
-neither model has seen (`margrave.models._base.pooling`), and <., .> the weighted products of `compare`,
+Where two models err differently, a mean of their tables errs less than either. A measured pair y with noise
+of variance s^2 a cell says how far a model M is off: sum (y - M)^2 - s^2 estimates the sum of its squared
+errors, with a standard deviation of sqrt(2 sum s^4) from the noise. In the mean each model has a usual share
+(`SHARE`) over the larger of that estimate and 0, plus this deviation: where noise is large the usual shares
+are left, and where it is small the nearer model has more, pair by pair.
 
-    |M_w - B|^2 = |G - B|^2 - 2 w <A - G, B - G> + w^2 |A - G|^2
+The measured pair is a third estimate. A mean M of models errs in a cell about as the root of what it holds,
+so its squared error is taken as k M with
 
-is unbiased but for a constant, and least at w = <A - G, B - G> / |A - G|^2. Its standard error is known, and
-where it is large the share is drawn towards the one that is usual (`find_share`).
+    k = max(sum (y - M)^2 - s^2 - 2 sqrt(2 sum s^4), 0) / sum M
+
+and the pair becomes M + k M / (k M + s^2) (y - M), by the precisions of both (`weigh_estimates`).
 
 Rows are drawn from both models, given the same codes, and each row is taken from one of them. A coin for each
 would give the tables of the rows a noise that both models' own rows do not have. So choices are changed while
-that lowers the squared excess of all pair counts over the mean of both models' rows (`choose_rows`): each row
-remains as one of the models drew it.
+that lowers the squared excess of all pair counts over these tables (`choose_rows`): each row remains as one
+of the models drew it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +33,7 @@ from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
 from margrave.models._base.model import INNER_PREFIX, Model, pack_inner, unpack_inner
-from margrave.models._base.pooling import Pooled, compare
+from margrave.models._base.pooling import Pooled
 from margrave.models.gated.model import MAX_BALANCED, GatedModel
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
@@ -48,27 +53,38 @@ PASSES = 12
 second."""
 WORK = 1 << 28
 """Pairs that a pass looks at, at most: a second or two. Of more rows a part is tried."""
-USUAL_SHARE, USUAL_SPREAD = 0.6, 0.1
-"""Mean and standard deviation of the share that is best before anything is measured. Over 40 releases of six
-choosing tables pairs are .9 % further off than with the share that is best in hindsight, 2.2 % without this
-prior, and .8 to 1.2 % with means of .5 to .7 and deviations of 0 to .2 (bench/LOG.md)."""
+SHARE = 0.7
+"""The share of auto's model where measured pairs do not say which model is nearer. On the choosing half .6
+and .7 are within .5 % at epsilon .2, 1 and 5 (bench/LOG.md)."""
+DEVIATIONS = 2.0
+"""Standard deviations that models must be further from a measured pair than its noise is, before it is moved.
+With 0 and 1 pairs are 2 and .6 % further off at epsilon .2, and .5 and .3 % closer at 5 (bench/LOG.md)."""
+LEAST_COUNT = 0.5
+"""Rows that are added to what a cell is expected to hold before its error is foretold from that."""
 KEY = "blend_share"
 """An array that the state of a blend has and that of no other model of `PublicAuto`."""
 
 
 class BlendedModel(Model):
-    """A gated mixture and another model, of which rows are drawn by shares.
+    """A gated mixture and another model, of which each row is taken from one.
 
-    Marginals are the mean of both models' by these shares; of public attributes alone they are counted.
+    Marginals are means of both models', those of measured pairs of what was measured as well; of public
+    attributes alone they are counted.
 
     Args:
         gated: The gated mixture.
         other: A model of the same attributes.
-        share: Of the rows that are the other model's, between 0 and 1.
+        tables: What was measured.
+        share: Of the other model where measured pairs do not say which is nearer, between 0 and 1.
     """
 
-    def __init__(self, gated: GatedModel, other: protocols.Model, share: float) -> None:
+    def __init__(
+        self, gated: GatedModel, other: protocols.Model, tables: Sequence[Pooled], share: float = SHARE
+    ) -> None:
         self.gated, self.other, self.share = gated, other, float(share)
+        public = set(gated.rows.names)
+        pairs = (t for t in tables if len(t.clique) == 2 and not t.inferred)
+        self._measured = {t.clique: t for t in pairs if not public.issuperset(t.clique)}
 
     @property
     def domain(self) -> Domain:
@@ -98,10 +114,20 @@ class BlendedModel(Model):
         public = set(self.gated.rows.names)
         modelled = [clique for clique in cliques if not public.issuperset(clique)]
         theirs = dict(zip(modelled, self.other.project_many(modelled), strict=True))
-        return [
-            own + self.share * (theirs[clique] - own) if clique in theirs else own
-            for clique, own in zip(cliques, self.gated.project_many(cliques), strict=True)
-        ]
+        found = []
+        for clique, own in zip(cliques, self.gated.project_many(cliques), strict=True):
+            other = theirs.get(clique)
+            measured = self._measured.get(self.domain.canonical(clique))
+            if other is not None and measured is not None:
+                # Measured tables are in the domain's order, and a clique may be asked for in the other one.
+                turn = clique != measured.clique
+                one, two = (other.T, own.T) if turn else (other, own)
+                pair = weigh_estimates(one, two, self.share, measured)
+                own = pair.T if turn else pair
+            elif other is not None:
+                own = own + self.share * (other - own)
+            found.append(own)
+        return found
 
     def sample(
         self,
@@ -115,10 +141,29 @@ class BlendedModel(Model):
         Raises:
             InputError: rows is negative, a code is outside its attribute, or no row obeys the rules with it.
         """
-        other, gated = (model.sample(rows, rng, given, deadline) for model in (self.other, self.gated))
-        chosen = choose_rows(other, gated, self.share, rng, deadline)
+        gated = self.gated.sample(rows, rng, given, deadline)
+        known = {name: gated.column(name) for name in self.gated.rows.names}
+        # Both draws have one public part, whoever has chosen it.
+        other = self.other.sample(rows, rng, {**(given or {}), **known}, deadline)
+        chosen = choose_rows(other, gated, self.share, rng, deadline, self._expect(known, rows, given))
         pairs = [(other.column(name), gated.column(name)) for name in self.domain.names]
         return Encoded(self.domain, tuple(np.where(chosen, one, two) for one, two in pairs))
+
+    def _expect(
+        self, known: Mapping[str, Codes], count: int, given: Mapping[str, int | Codes] | None
+    ) -> Mapping[Clique, Floats] | None:
+        """Pairs with a private attribute, if rows have the public part of the model's own; else None.
+
+        Rows with another public part, and those that are given private codes, have tables of their own.
+        """
+        rows = self.gated.rows
+        if count != len(rows.places) or not set(rows.names).issuperset(given or ()):
+            return None
+        for name, codes, start in zip(rows.names, rows.codes.T, rows.starts, strict=False):
+            if (known[name] != (codes - start)[rows.places]).any():
+                return None
+        pairs = [pair for pair in combinations(self.domain.names, 2) if not set(rows.names).issuperset(pair)]
+        return dict(zip(pairs, self.project_many(pairs), strict=True))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays from which `PublicAuto.restore` builds the same model again."""
@@ -141,65 +186,72 @@ def split_state(
     return float(found[0]), gated, rest
 
 
-def find_share(
-    other: Sequence[Floats], gated: Sequence[Floats], judged: Sequence[Pooled], rows: float
-) -> float:
-    """The share of the other model's rows that a half of split noise finds best, between 0 and 1.
-
-    What nobody measured is left out: of it only a bound is known. Where the standard error of the best share
-    is large it is drawn towards USUAL_SHARE, as by a normal prior with deviation USUAL_SPREAD.
+def weigh_estimates(other: Floats, gated: Floats, share: float, measured: Pooled) -> Floats:
+    """A pair's table, in rows, from two models and what was measured, each by how far it is off.
 
     Args:
-        other: That model's tables in rows, one for each judged table.
-        gated: The gated mixture's.
-        judged: The half of the measurements that was not fitted.
-        rows: What a proportion is of.
+        other, gated: What the models expect, shape [codes, codes].
+        share: Of the first one where noise is large.
+        measured: The same pair, measured.
     """
-    measured = [parts for parts in zip(other, gated, judged, strict=True) if not parts[2].inferred]
-    if not measured:
-        return USUAL_SHARE
-    theirs, own, tables = (list(part) for part in zip(*measured, strict=True))
-    # Judged by the gated mixture's own tables, the gain is the squared distance of the two models.
-    same = [replace(table, values=expected) for table, expected in zip(tables, own, strict=True)]
-    squared, _ = compare(theirs, own, same, rows)
-    gain, error = compare(theirs, own, tables, rows)
-    # The mean of what is usual and of what the tables say, each by its precision. Both are multiplied by the
-    # squared distance, so that models that agree leave the usual share.
-    doubt, sure = (0.5 * error) ** 2, (USUAL_SPREAD * squared) ** 2
-    if doubt + sure == 0.0:
-        return USUAL_SHARE
-    share = (USUAL_SHARE * doubt + 0.5 * (1.0 - gain / squared) * sure) / (doubt + sure)
-    return min(max(share, 0.0), 1.0)
+    values, variance = measured.values, measured.sigma**2
+
+    def square_errors(table: Floats) -> float:
+        return float(((values - table) ** 2 - variance).sum())
+
+    doubt = math.sqrt(2.0 * float((variance**2).sum()))
+    odds = share * (max(square_errors(gated), 0.0) + doubt)
+    weight = odds / (odds + (1.0 - share) * (max(square_errors(other), 0.0) + doubt))
+    mean = gated + weight * (other - gated)
+    held = np.maximum(mean, 0.0) + LEAST_COUNT
+    # In proportion to what cells hold, and only what noise does not explain.
+    own = max(square_errors(mean) - DEVIATIONS * doubt, 0.0) / float(held.sum()) * held
+    moved = np.maximum(mean + own / (own + variance) * (values - mean), 0.0)
+    return np.asarray(moved * (mean.sum() / max(moved.sum(), 1e-300)))
 
 
 def choose_rows(
-    one: Encoded, other: Encoded, share: float, rng: np.random.Generator, deadline: Deadline | None = None
+    one: Encoded,
+    other: Encoded,
+    share: float,
+    rng: np.random.Generator,
+    deadline: Deadline | None = None,
+    expected: Mapping[Clique, Floats] | None = None,
 ) -> Flags:
     """Which rows are taken from the first of two draws, shape [rows].
 
-    About `share` of them, so that counts of pairs come near share times the first draw's and 1 - share times
-    the other's.
+    About `share` of them, so that counts of pairs come near expected ones.
 
     Args:
         one, other: As many rows of the same attributes, given the same codes.
         share: Between 0 and 1.
         rng: Source of randomness.
         deadline: After it no choice is changed.
+        expected: Tables in rows, of every pair in which the two draws may differ, each in the domain's order;
+            None for share times the first draw's and 1 - share times the other's.
     """
     rows, order = one.rows, rng.permutation(one.rows)
     chosen = np.empty(rows, dtype=np.bool_)
     # Systematic: among any stretch of the order the share is kept within one row.
     chosen[order] = np.diff(np.floor(share * np.arange(rows + 1) + rng.random())) > 0
-    starts = np.cumsum([0, *one.domain.sizes])
+    names, starts = one.domain.names, np.cumsum([0, *one.domain.sizes])
     if starts[-1] > MAX_BALANCED or not 0 < share < 1:
         return chosen
     lines = [
-        np.stack([part.column(name) + start for name, start in zip(one.domain.names, starts, strict=False)])
+        np.stack([part.column(name) + start for name, start in zip(names, starts, strict=False)])
         for part in (one, other)
     ]
     ours, theirs = (np.ascontiguousarray(part.T, dtype=np.int32) for part in lines)
     excess = np.zeros((int(starts[-1]), int(starts[-1])), np.float32)
-    _count_excess(ours, theirs, chosen, share, excess)
+    if expected is None:
+        _count_rows(ours, -share, excess)
+        _count_rows(theirs, share - 1.0, excess)
+    else:
+        parts = {name: slice(int(s), int(e)) for name, (s, e) in zip(names, pairwise(starts), strict=True)}
+        for (a, b), table in expected.items():
+            excess[parts[a], parts[b]] = -table
+    _count_rows(ours[chosen], 1.0, excess)
+    _count_rows(theirs[~chosen], 1.0, excess)
     most = max(WORK // max(len(starts) ** 2 // 2, 1), 1)
     for turn in range(PASSES):
         if deadline is not None and deadline.passed:
@@ -210,10 +262,12 @@ def choose_rows(
 
 
 @compile_kernel
-def _count_excess(one: Ints, other: Ints, chosen: Flags, share: float, excess: Singles) -> None:
-    """Counts of pairs of the chosen rows less the mean of both draws'; pairs in which draws agree cancel."""
-    for i in range(len(one)):
-        _move(other[i], one[i], excess, (1.0 if chosen[i] else 0.0) - share)
+def _count_rows(rows: Ints, amount: float, excess: Singles) -> None:
+    """Add an amount to the cells of all pairs of each row."""
+    for i in range(len(rows)):
+        for u in range(rows.shape[1]):
+            for v in range(u + 1, rows.shape[1]):
+                excess[rows[i, u], rows[i, v]] += np.float32(amount)
 
 
 @compile_kernel
@@ -224,7 +278,7 @@ def _change_choices(one: Ints, other: Ints, chosen: Flags, order: Longs, excess:
         # Strictly better only, or rounding would let equal rows change back and forth.
         if _find_change(old, new, excess) < -0.001:
             chosen[i] = not chosen[i]
-            _move(old, new, excess, 1.0)
+            _move(old, new, excess)
 
 
 @compile_kernel
@@ -240,10 +294,10 @@ def _find_change(old: Ints, new: Ints, excess: Singles) -> float:
 
 
 @compile_kernel
-def _move(old: Ints, new: Ints, excess: Singles, amount: float) -> None:
-    """Take an amount of rows from the cells of one row and add it to those of another."""
+def _move(old: Ints, new: Ints, excess: Singles) -> None:
+    """Take a row out of the cells of its pairs and put another one in its place."""
     for u in range(len(old)):
         for v in range(u + 1, len(old)):
             if old[u] != new[u] or old[v] != new[v]:
-                excess[old[u], old[v]] -= np.float32(amount)
-                excess[new[u], new[v]] += np.float32(amount)
+                excess[old[u], old[v]] -= np.float32(1.0)
+                excess[new[u], new[v]] += np.float32(1.0)

@@ -50,7 +50,7 @@ second, with 80 components. 32,768 rows have as many as an early step looks at f
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What fits to one half of split noise have chosen; see `Gated.choose`.
+    """What fits to one half of split noise have chosen; see `Gated._choose`.
 
     Args:
         factor: What the rule's penalty is multiplied by.
@@ -92,7 +92,6 @@ class Gated(Estimator["GatedModel"]):
         target: A private attribute that rows are meant to predict: refined as well, the last one.
         seed: Of starting points, split noise, parts, and the rows that additive models are fitted on.
         max_memory: Bytes that the program may take with the fit; fewer public rows are looked at in a step.
-        choice: What was chosen before; None to choose.
 
     Raises:
         InputError: An argument is out of range.
@@ -120,7 +119,6 @@ class Gated(Estimator["GatedModel"]):
     target: str | None = None
     seed: int = 0
     max_memory: int | None = None
-    choice: Choice | None = None
     name: ClassVar[str] = "gated"
     options: ClassVar[frozenset[str]] = frozenset({"given", "target", "max_memory"})
 
@@ -153,23 +151,6 @@ class Gated(Estimator["GatedModel"]):
         """
         return self._fit(*self._read(domain, measurements, total), effort)
 
-    @one_blas_thread()
-    def choose(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        *,
-        total: float | None = None,
-        effort: Effort = FULL,
-    ) -> Choice:
-        """What `fit` would choose before it fits: for a `choice` that several fits have.
-
-        Raises:
-            InputError: As for `fit`.
-        """
-        domain, tables, rows, public = self._read(domain, measurements, total)
-        return self._choose(domain, tables, rows, self._thin(public), self._penalty(tables, rows), effort)
-
     def _read(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], total: float | None
     ) -> tuple[Domain, list[Pooled], float, PublicRows]:
@@ -198,7 +179,7 @@ class Gated(Estimator["GatedModel"]):
         if effort.rough:
             steps = min(ROUGH, self.steps)
             return self._descended(domain, tables, rows, some, penalty, steps, effort)
-        choice = self.choice or self._choose(domain, tables, rows, some, penalty, effort)
+        choice = self._choose(domain, tables, rows, some, penalty, effort)
         model = self._descended(domain, tables, rows, some, penalty * choice.factor, self.steps, effort)
         if some is not public:
             # The gate was fitted to a part of the rows; rows are drawn for all of them.

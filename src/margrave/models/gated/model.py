@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
-from margrave.models._base.constraints import Evidence, by_row
+from margrave.models._base.constraints import Evidence, by_row, pick_evidence
 from margrave.models._base.model import Model
 from margrave.models._base.public_rows import PublicRows
 from margrave.models._mixture.latent_blocks import LatentBlock
@@ -21,6 +21,7 @@ from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.rows import match_most, picks
 from margrave.models.gated.gate import gate_rows, sum_by_code
 from margrave.schema.domain import Clique, Domain
+from margrave.schema.encoded import code_dtype
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -35,7 +36,8 @@ MAX_SORTED = 16
 """Public attributes, the last ones, whose codes neighbours share while components are drawn."""
 MAX_BALANCED = 4096
 """Codes of all attributes together up to which rows are moved towards the expected tables."""
-
+MAX_CODES_AT_ONCE = 1 << 25
+"""Rows times attributes that are drawn at once: each takes some tens of bytes."""
 MIN_SHARED_PAIRS = 3
 """Pairs from which sums by public code, made once and kept, take less time than sums for each pair."""
 
@@ -227,8 +229,25 @@ class GatedModel(Model):
     @one_blas_thread()
     def draw_rows(
         self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None = None
+    ) -> Sequence[NDArray[np.integer[Any]]]:
+        """Rows with private codes drawn given public ones; see `draw_unrefined` and `Refinements.draw`.
+
+        Very many rows that are given are drawn in parts, each moved towards the expected tables by itself.
+        """
+        at_once = max(MAX_CODES_AT_ONCE // len(self._domain), 1)
+        if rows <= at_once or not by_row(given):
+            return self._draw_part(rows, given, rng, deadline)
+        columns = [np.empty(rows, code_dtype(size)) for size in self._domain.sizes]
+        for first in range(0, rows, at_once):
+            part = np.arange(first, min(first + at_once, rows))
+            some = self._draw_part(len(part), pick_evidence(given, part), rng, deadline)
+            for column, codes in zip(columns, some, strict=True):
+                column[part] = codes
+        return columns
+
+    def _draw_part(
+        self, rows: int, given: Evidence, rng: np.random.Generator, deadline: Deadline | None
     ) -> list[Longs]:
-        """Rows with private codes drawn given public ones; see `draw_unrefined` and `Refinements.draw`."""
         if self.refinements is None:
             return self.draw_unrefined(rows, rng, given, deadline)
         return self.refinements.draw(self, rows, rng, given, deadline)

@@ -19,7 +19,7 @@ mixture. This is maximum entropy under these sums, by generalised iterative scal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +31,7 @@ from margrave.limits import FULL, Deadline, Effort, one_blas_thread
 from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import Pooled, halves, pool
+from margrave.models._base.pooling import Pooled, pool
 from margrave.models._base.public_rows import PublicRows, pack_tables, tabulate_rows, unpack_tables
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.model import MixtureModel
@@ -45,7 +45,7 @@ from margrave.models._mixture.rows import PASSES, Chosen, draw
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._sampling.rows import picks
 from margrave.models.gated.blended import KEY as SHARE_KEY
-from margrave.models.gated.blended import BlendedModel, find_share, split_state
+from margrave.models.gated.blended import BlendedModel, split_state
 from margrave.models.gated.fitter import Gated
 from margrave.models.gated.gate import JointCodes, gate_joined, gate_rows, sum_by_code
 from margrave.models.registry import resolve
@@ -295,12 +295,9 @@ def _rake(table: Floats, lines: Floats, columns: Floats) -> Floats:
 
 MAX_KNOWN_CELLS = 1 << 20
 """Cells of all pairs of public attributes up to which auto's model is tried: a release keeps them with it."""
-MAX_PUBLIC_SHARE = 0.6
-"""Share of the attributes below which auto's model is tried. With three quarters public it is ahead on one of
-five tables of the choosing half and behind on another, for three times the time (bench/LOG.md)."""
-LEAST_SHARE = 0.1
-"""Share of the rows below which a model is left out, which saves its fit. On structural-a at epsilon 5, .2
-left out a model that made pairs 7 % closer; elsewhere 0 and .2 are alike (bench/LOG.md)."""
+MAX_PUBLIC_SHARE = 0.8
+"""Share of the attributes below which auto's model is fitted as well. With three quarters public a blend is 4
+to 16 % closer than the gated mixture on the choosing half; with more nothing was measured (bench/LOG.md)."""
 REFINED = 8
 """Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
@@ -326,7 +323,7 @@ class ConditionedModel(DelegatingModel["protocols.Model"]):
 
 @dataclass(frozen=True, slots=True)
 class PublicAuto(Estimator["protocols.Model"]):
-    """Fits a gated mixture, auto's model of all attributes drawn given the public rows, or a blend of both.
+    """Fits a blend of a gated mixture and auto's model of all attributes drawn given the public rows.
 
     The gated mixture is fitted over the public rows themselves, and is ahead where many are public.
     Where few are, most pairs are those of private attributes, for which auto's model has more components and
@@ -335,10 +332,8 @@ class PublicAuto(Estimator["protocols.Model"]):
     the tables of public attributes and of their pairs, too, each cell with the precision of the average
     measured pair.
 
-    Both are fitted to one half of split noise (`margrave.models._base.pooling`), rows of both are drawn given
-    the public rows, and the other half says which share of the rows is to be of which model
-    (`margrave.models.gated.blended`); what is judged are pairs, and twice what they say beyond their
-    one-ways. A model that is to have less than LEAST_SHARE of the rows is not fitted again.
+    Each row is taken from one of both, so that pairs are near the mean of both models' and what was measured
+    (`margrave.models.gated.blended`).
 
     Rough fits, fits without public rows, and those where MAX_PUBLIC_SHARE of the attributes are public or the
     public tables have more than MAX_KNOWN_CELLS cells are the gated mixture.
@@ -349,7 +344,7 @@ class PublicAuto(Estimator["protocols.Model"]):
         given: The public rows as codes, under the domain's attributes of the same names; None for none.
         target: An attribute that rows are meant to predict; if it is private, drawn last, given all others.
         max_memory: Bytes that the program may take with the fit.
-        seed: Of split noise, and of the rows that are drawn to judge.
+        seed: Of the public rows that auto's model is calibrated to, and of those it is refined on.
 
     Example:
         >>> import numpy as np
@@ -417,16 +412,10 @@ class PublicAuto(Estimator["protocols.Model"]):
         known = self._count_public(domain, pool(domain, measurements))
         if not known:
             return gated.fit(domain, measurements, total=total, effort=effort)
-        # One choice serves both fits of the gated mixture, as it takes longer than a fit.
-        gated = replace(gated, choice=gated.choose(domain, measurements, effort=effort))
-        share = self._find_share(domain, measurements, known, gated, effort)
-        if share > 1.0 - LEAST_SHARE and not effort.over:
-            return self._fit_auto(domain, measurements, known, rows, effort)
         own = gated.fit(domain, measurements, effort=effort)
-        # A fit that the deadline cut short is not judged.
-        if share < LEAST_SHARE or effort.over:
-            return own
-        return BlendedModel(own, self._fit_auto(domain, measurements, known, rows, effort), share)
+        other = self._fit_auto(domain, measurements, known, rows, effort)
+        # What the deadline has cut short is not blended.
+        return own if effort.over else BlendedModel(own, other, pool(domain, measurements))
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
@@ -440,7 +429,7 @@ class PublicAuto(Estimator["protocols.Model"]):
             share, own, rest = split_state(state)
             gated = self._gated.restore(domain, measurements, own)
             other = self.restore(domain, measurements, rest)
-            return BlendedModel(gated, other, share)
+            return BlendedModel(gated, other, pool(domain, measurements), share)
         if KEY not in state:
             return self._gated.restore(domain, measurements, state)
         known = unpack_tables(domain, state)
@@ -474,33 +463,3 @@ class PublicAuto(Estimator["protocols.Model"]):
         # Known tables get the precision of the average measured pair.
         sigma = float(np.mean([np.mean(table.sigma**-2.0) for table in pairs])) ** -0.5
         return [KnownMarginal(clique, tabulate_rows(rows, domain, clique), sigma) for clique in cliques]
-
-    def _find_share(
-        self,
-        domain: Domain,
-        measurements: Sequence[NoisyMarginal],
-        known: Sequence[KnownMarginal],
-        gated: Gated,
-        effort: Effort,
-    ) -> float:
-        """The share of rows that are to be auto's, from fits to one half of split noise; see `find_share`."""
-        rows = gated.given
-        if rows is None:
-            return 0.0
-        private = set(domain.names) - set(rows.domain.names)
-        tables = [
-            table for table in pool(domain, measurements, inferred=True) if private.intersection(table.clique)
-        ]
-        # Not the split that `Gated.choose` makes, whose judging half has chosen the penalty.
-        half, judged = halves(tables, np.random.default_rng([self.seed, 1]))
-        noisy = [table.measurement for table in half]
-        given = {name: rows.column(name) for name in rows.domain.names}
-
-        def tabulate_drawn(model: protocols.Model) -> list[Floats]:
-            # Rows of both models are drawn from one seed, so that the comparison sees no other chance.
-            drawn = model.sample(rows.rows, np.random.default_rng(self.seed), given)
-            return [tabulate_rows(drawn, domain, table.clique) for table in judged]
-
-        theirs = tabulate_drawn(self._fit_auto(domain, noisy, known, rows, effort))
-        own = tabulate_drawn(gated.fit(domain, noisy, effort=effort))
-        return find_share(theirs, own, judged, float(rows.rows))
