@@ -233,6 +233,22 @@ def test_what_is_not_determined_is_said_and_the_rest_stands() -> None:
     assert odds.lower[1] > 0
 
 
+def test_a_coefficient_that_noise_hides_is_named() -> None:
+    """Three rows of a level under noise of 40: its interval is longer than any coefficient can be."""
+    rng = np.random.default_rng(1)
+    schema, table = hard_table(4000, rng)
+    counts = counts_of(schema, table)
+    pairs = dict.fromkeys(combinations(schema.names, 2), 40.0)
+    release = noisy_release(schema, counts, pairs, rng)
+    found = linear(release, "score", features=["twin", "rare"], reference={"rare": "x"})
+    (note,) = [note for note in found.notes if "hidden by noise" in note]
+    assert "rare=z;" in note
+    assert "twin" not in note
+    assert "rare=y" not in note
+    length = dict(zip(found.names, found.upper - found.lower, strict=True))
+    assert length["rare=z"] > 80.0 > length["rare=y"]  # eight times the range of the target
+
+
 @pytest.mark.slow
 def test_intervals_hold_a_rare_level_that_the_model_has_wrong() -> None:
     """150 releases: the model has a third to three times of its three rows, and their labels mixed."""

@@ -195,6 +195,8 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     directions = find_directions(design, crossed, sums if sums.complete else None)
     inverse = solve_strong(hessian, directions)
     unbiased, covariance = np.full(design.size, np.nan), np.full((design.size, design.size), np.nan)
+    quantile = float(ndtri(0.5 + options.level / 2.0))
+    hidden = np.zeros(design.size, dtype=np.bool_)
     if sums.complete:
         line = score_at(theta, design, rows, family)
         residual, noise = sums.residual(line.gamma)
@@ -204,8 +206,9 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         if options.of == "population":
             noise = noise + row_scores(theta, design, rows, family)
         covariance = inverse @ noise @ inverse
+        errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        hidden[1:] = (quantile * errors > find_reach(design, family))[1:]
     best = unbiased if options.source == "measured" else theta
-    quantile = float(ndtri(0.5 + options.level / 2.0))
     return Coefficients.of_fit(
         state,
         target=target,
@@ -217,6 +220,7 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         unbiased=unbiased,
         covariance=covariance,
         directions=directions,
+        hidden=hidden,
         notes=notes,
         schema=release.schema,
     )
