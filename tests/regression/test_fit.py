@@ -291,6 +291,26 @@ def test_a_level_that_the_model_hardly_has_does_not_explode() -> None:
         assert abs(found["rare=z"]) < 20.0  # scores are 10 and 20
 
 
+def test_the_noise_of_far_codes_does_not_shrink_the_coefficient_of_a_number() -> None:
+    """Of 64 codes few rows have one above 2: X'X in noisy tables is noise alone."""
+    rng = np.random.default_rng(0)
+    columns = ("claims", "claimed")
+    schema = mg.Schema(
+        tuple(
+            mg.Integer(name=name, lower=0, upper=size - 1, bins=size, missing=False)
+            for name, size in zip(columns, (64, 2), strict=True)
+        )
+    )
+    claims = np.minimum(rng.poisson(0.1, 3000), 2)
+    claims[0] = 40
+    counts = counts_of(schema, {"claims": claims, "claimed": (claims > 0).astype(int)})
+    # No table of both: what both columns say together is the model's alone.
+    release = noisy_release(schema, counts, {(name,): 40.0 for name in columns}, rng)
+    found = [linear(release, "claimed", source=source) for source in ("both", "model")]
+    assert np.isnan(found[0].standard_errors).all()
+    assert found[0]["claims"] == pytest.approx(found[1]["claims"], rel=1e-9)
+
+
 def test_duplicate_columns_are_not_determined_apart() -> None:
     rng = np.random.default_rng(3)
     schema, table = hard_table(4000, rng)

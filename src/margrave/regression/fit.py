@@ -335,9 +335,9 @@ def _estimate(
         own: X'y and X'X of the model.
         model: The tables of the release's.
         source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
-            For least squares the diagonal of X'X is raised to the standard deviation of its noise where it is
-            below: levels of which the model holds hardly a row had coefficients of several ranges of the
-            target. The likelihood of a target that a feature separates is the worse for it.
+            For least squares the diagonal of X'X at a level is raised to the standard deviation of its noise
+            where it is below: levels of which the model holds hardly a row had coefficients of several ranges
+            of the target. The likelihood of a target that a feature separates is the worse for it.
     """
     size = float(rows.labels.std()) if family.name == "linear" else 1.0
     (labelled, crossed), ridge, sharp = own, np.zeros(design.size), None
