@@ -131,19 +131,6 @@ class Coefficients:
         errors = np.where(np.isnan(errors) | determined, errors, np.inf)
         middle = (design.to_raw @ unbiased)[free]
         names = tuple(names[place] for place in free)
-        told = list(notes)
-        if not determined.all():
-            told.append(
-                f"not determined by this release: {_shorten(names, ~determined)}; columns that nearly "
-                "determine each other, or levels too rare for the noise. Leave one out, or use a larger "
-                "epsilon"
-            )
-        if (hidden[free] & determined).any():
-            told.append(
-                f"hidden by noise: {_shorten(names, hidden[free] & determined)}; their intervals are longer "
-                "than a coefficient can be, and their middles say nothing. Use a larger epsilon, or fewer "
-                "features"
-            )
         return cls(
             kind=kind,
             target=target,
@@ -161,7 +148,7 @@ class Coefficients:
             of=fit.of,
             level=level,
             references={e.column: e.reference for e in design.encodings if e.reference},
-            notes=tuple(told),
+            notes=(*notes, *_note_unknown(names, determined, hidden[free])),
             schema=schema,
             fit=fit,
         )
@@ -256,6 +243,29 @@ class Coefficients:
 
     def __repr__(self) -> str:
         return f"Coefficients({self.kind}, {self.target!r}, {len(self.names)} coefficients)"
+
+
+def _note_unknown(
+    names: Sequence[str], determined: NDArray[np.bool_], hidden: NDArray[np.bool_]
+) -> list[str]:
+    """What is said of coefficients that the release does not determine, and of those that noise hides.
+
+    Args:
+        names: Of the coefficients.
+        determined, hidden: Of each.
+    """
+    notes = []
+    if not determined.all():
+        notes.append(
+            f"not determined by this release: {_shorten(names, ~determined)}; columns that nearly determine "
+            "each other, or levels too rare for the noise. Leave one out, or use a larger epsilon"
+        )
+    if (hidden & determined).any():
+        notes.append(
+            f"hidden by noise: {_shorten(names, hidden & determined)}; their intervals are longer than a "
+            "coefficient can be, and their middles say nothing. Use a larger epsilon, or fewer features"
+        )
+    return notes
 
 
 def _shorten(names: Sequence[str], chosen: NDArray[np.bool_]) -> str:
