@@ -220,9 +220,11 @@ def read_release(args: argparse.Namespace, table: str, task: str, epsilon: float
 def make_method(words: str) -> Spending:
     """The method that --spend names, with its variant or its rate after a colon."""
     name, _, setting = words.partition(":")
-    made: dict[str, Any] = {"adassp": AdaSSP, "objpert": ObjPert}
-    if setting and name in made:
-        return made[name](variant=setting)
+    variant: Any = setting  # the method refuses what is none of its variants
+    if setting and name == "adassp":
+        return AdaSSP(variant=variant)
+    if setting and name == "objpert":
+        return ObjPert(variant=variant)
     return DPSGD(rate=float(setting), steps=200) if setting else METHODS[name]()
 
 
@@ -273,9 +275,9 @@ def run_once(
     if path is not None and path.exists():
         synthesis = mg.load(path)
     else:
-        options = {"delta": DELTA, "schema": schema_of(table)}
-        options |= {"target": target} if args.method == "auto" else {}
-        synthesis = mg.Synthesizer(args.method, epsilon=epsilon, **options).fit(train)
+        asked: dict[str, Any] = {"delta": DELTA, "schema": schema_of(table)}
+        asked |= {"target": target} if args.method == "auto" else {}
+        synthesis = mg.Synthesizer(args.method, epsilon=epsilon, **asked).fit(train)
         if path is not None:
             synthesis.save(path)
     fitted = time.process_time()

@@ -233,6 +233,22 @@ def test_what_is_not_determined_is_said_and_the_rest_stands() -> None:
     assert odds.lower[1] > 0
 
 
+def test_a_coefficient_that_noise_hides_is_named() -> None:
+    """Three rows of a level under noise of 40: its interval is longer than any coefficient can be."""
+    rng = np.random.default_rng(1)
+    schema, table = hard_table(4000, rng)
+    counts = counts_of(schema, table)
+    pairs = dict.fromkeys(combinations(schema.names, 2), 40.0)
+    release = noisy_release(schema, counts, pairs, rng)
+    found = linear(release, "score", features=["twin", "rare"], reference={"rare": "x"})
+    (note,) = [note for note in found.notes if "hidden by noise" in note]
+    assert "rare=z;" in note
+    assert "twin" not in note
+    assert "rare=y" not in note
+    length = dict(zip(found.names, found.upper - found.lower, strict=True))
+    assert length["rare=z"] > 80.0 > length["rare=y"]  # eight times the range of the target
+
+
 @pytest.mark.slow
 def test_intervals_hold_a_rare_level_that_the_model_has_wrong() -> None:
     """150 releases: the model has a third to three times of its three rows, and their labels mixed."""
@@ -273,6 +289,26 @@ def test_a_level_that_the_model_hardly_has_does_not_explode() -> None:
         release = noisy_release(schema, counts, pairs, rng, model=TableModel(schema.domain, wrong))
         found = linear(release, "score", features=["twin", "rare"], reference={"rare": "x"})
         assert abs(found["rare=z"]) < 20.0  # scores are 10 and 20
+
+
+def test_the_noise_of_far_codes_does_not_shrink_the_coefficient_of_a_number() -> None:
+    """Of 64 codes few rows have one above 2: X'X in noisy tables is noise alone."""
+    rng = np.random.default_rng(0)
+    columns = ("claims", "claimed")
+    schema = mg.Schema(
+        tuple(
+            mg.Integer(name=name, lower=0, upper=size - 1, bins=size, missing=False)
+            for name, size in zip(columns, (64, 2), strict=True)
+        )
+    )
+    claims = np.minimum(rng.poisson(0.1, 3000), 2)
+    claims[0] = 40
+    counts = counts_of(schema, {"claims": claims, "claimed": (claims > 0).astype(int)})
+    # No table of both: what both columns say together is the model's alone.
+    release = noisy_release(schema, counts, {(name,): 40.0 for name in columns}, rng)
+    found = [linear(release, "claimed", source=source) for source in ("both", "model")]
+    assert np.isnan(found[0].standard_errors).all()
+    assert found[0]["claims"] == pytest.approx(found[1]["claims"], rel=1e-9)
 
 
 def test_duplicate_columns_are_not_determined_apart() -> None:

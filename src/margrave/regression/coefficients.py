@@ -107,10 +107,22 @@ class Coefficients:
         unbiased: Floats,
         covariance: Floats,
         directions: Directions,
+        hidden: NDArray[np.bool_],
         notes: Sequence[str],
         schema: Schema,
     ) -> Coefficients:
-        """Coefficients in the units of the encodings, from those of the centred design."""
+        """Coefficients in the units of the encodings, from those of the centred design.
+
+        Args:
+            fit: What they were computed from.
+            target, meaning, kind, level, notes, schema: As of the class.
+            quantile: Half the length of an interval, in standard errors.
+            best: The estimates, [p].
+            unbiased: The middles of the intervals, [p].
+            covariance: Of these, [p, p].
+            directions: Which combinations the release determines.
+            hidden: Whether an interval is longer than any coefficient can be, so that noise hides it, [p].
+        """
         design, free = fit.design, fit.design.free
         names, columns, levels = _labels(design)
         determined = directions.determined(design)[free]
@@ -119,15 +131,6 @@ class Coefficients:
         errors = np.where(np.isnan(errors) | determined, errors, np.inf)
         middle = (design.to_raw @ unbiased)[free]
         names = tuple(names[place] for place in free)
-        undetermined = [name for name, known in zip(names, determined, strict=True) if not known]
-        told = list(notes)
-        if undetermined:
-            shown = ", ".join(undetermined[:8])
-            more = f" and {len(undetermined) - 8} more" if len(undetermined) > 8 else ""
-            told.append(
-                f"not determined by this release: {shown}{more}; columns that nearly determine each other, "
-                "or levels too rare for the noise. Leave one out, or use a larger epsilon"
-            )
         return cls(
             kind=kind,
             target=target,
@@ -145,7 +148,7 @@ class Coefficients:
             of=fit.of,
             level=level,
             references={e.column: e.reference for e in design.encodings if e.reference},
-            notes=tuple(told),
+            notes=(*notes, *_note_unknown(names, determined, hidden[free])),
             schema=schema,
             fit=fit,
         )
@@ -240,6 +243,35 @@ class Coefficients:
 
     def __repr__(self) -> str:
         return f"Coefficients({self.kind}, {self.target!r}, {len(self.names)} coefficients)"
+
+
+def _note_unknown(
+    names: Sequence[str], determined: NDArray[np.bool_], hidden: NDArray[np.bool_]
+) -> list[str]:
+    """What is said of coefficients that the release does not determine, and of those that noise hides.
+
+    Args:
+        names: Of the coefficients.
+        determined, hidden: Of each.
+    """
+    notes = []
+    if not determined.all():
+        notes.append(
+            f"not determined by this release: {_shorten(names, ~determined)}; columns that nearly determine "
+            "each other, or levels too rare for the noise. Leave one out, or use a larger epsilon"
+        )
+    if (hidden & determined).any():
+        notes.append(
+            f"hidden by noise: {_shorten(names, hidden & determined)}; their intervals are longer than a "
+            "coefficient can be, and their middles say nothing. Use a larger epsilon, or fewer features"
+        )
+    return notes
+
+
+def _shorten(names: Sequence[str], chosen: NDArray[np.bool_]) -> str:
+    """The chosen ones of these names, the first eight of them and how many more."""
+    some = [name for name, one in zip(names, chosen, strict=True) if one]
+    return ", ".join(some[:8]) + (f" and {len(some) - 8} more" if len(some) > 8 else "")
 
 
 def _labels(design: Design) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -195,6 +195,8 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     directions = find_directions(design, crossed, sums if sums.complete else None)
     inverse = solve_strong(hessian, directions)
     unbiased, covariance = np.full(design.size, np.nan), np.full((design.size, design.size), np.nan)
+    quantile = float(ndtri(0.5 + options.level / 2.0))
+    hidden = np.zeros(design.size, dtype=np.bool_)
     if sums.complete:
         line = score_at(theta, design, rows, family)
         residual, noise = sums.residual(line.gamma)
@@ -204,8 +206,9 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         if options.of == "population":
             noise = noise + row_scores(theta, design, rows, family)
         covariance = inverse @ noise @ inverse
+        errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        hidden[1:] = (quantile * errors > find_reach(design, family))[1:]
     best = unbiased if options.source == "measured" else theta
-    quantile = float(ndtri(0.5 + options.level / 2.0))
     return Coefficients.of_fit(
         state,
         target=target,
@@ -217,6 +220,7 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         unbiased=unbiased,
         covariance=covariance,
         directions=directions,
+        hidden=hidden,
         notes=notes,
         schema=release.schema,
     )
@@ -331,9 +335,9 @@ def _estimate(
         own: X'y and X'X of the model.
         model: The tables of the release's.
         source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
-            For least squares the diagonal of X'X is raised to the standard deviation of its noise where it is
-            below: levels of which the model holds hardly a row had coefficients of several ranges of the
-            target. The likelihood of a target that a feature separates is the worse for it.
+            For least squares the diagonal of X'X at a level is raised to the standard deviation of its noise
+            where it is below: levels of which the model holds hardly a row had coefficients of several ranges
+            of the target. The likelihood of a target that a feature separates is the worse for it.
     """
     size = float(rows.labels.std()) if family.name == "linear" else 1.0
     (labelled, crossed), ridge, sharp = own, np.zeros(design.size), None

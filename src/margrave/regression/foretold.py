@@ -88,8 +88,7 @@ def foretell_errors(
     encodings = [encode_feature(schema, name, None, tables.project((name,)), None) for name in names]
     numbers = number_columns(schema, target)
     products = sum_products(tables, numbers.names, numbers.numbers)
-    sigma = OFF * noise[0] * _largest_norm(numbers)
-    sums = NoisySums(numbers, products, sigma, DIAGONAL * sigma)
+    sums = NoisySums(numbers, products, *foretell_noise(numbers, noise[0]))
     errors = []
     for labels in _label_numbers(schema, target):
         design = centre(tables, target, labels, encodings, True)
@@ -98,6 +97,17 @@ def foretell_errors(
         if measured is not None:
             errors.append(_foretell(design, own, measured, noise[1], tables))
     return tuple(errors)
+
+
+def foretell_noise(numbers: RowNumbers, sigma: float) -> tuple[float, float]:
+    """Standard deviations of the noise of Z'Z, of entries off the diagonal and on it, in rows.
+
+    Args:
+        numbers: Of a row, whose products are summed.
+        sigma: Of a marginal's cell at the same price.
+    """
+    off = OFF * sigma * _largest_norm(numbers)
+    return off, DIAGONAL * off
 
 
 def share_sums(errors: Sequence[Foretold]) -> Fraction:

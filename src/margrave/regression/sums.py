@@ -72,7 +72,7 @@ class Sums(Protocol):
         """What tables that are not below 0 say beyond the model's, in X'y."""
 
     def square_deviations(self) -> Floats:
-        """The standard deviation of the noise of the diagonal of X'X in tables of one column, shape [p]."""
+        """The standard deviation of the noise of X'X's diagonal at levels in tables of one column, [p]."""
 
     def correction(self, model: ModelTables) -> Floats:
         """What tables of one column say beyond the model's, in X'X: shape [p, p]."""
@@ -261,16 +261,20 @@ class MeasuredSums:
         return found
 
     def square_deviations(self) -> Floats:
-        """The standard deviation of the noise of the diagonal of X'X, shape [p]; 0 for the constant.
+        """The standard deviation of the noise of the diagonal of X'X at levels, shape [p]; 0 for all else.
 
         That of tables of one column. A level of which there are hardly more rows than noise would make has
-        one as large as its X'X.
+        one as large as its X'X. Of a number it says little: the noise of far codes, which few rows have,
+        counts by the fourth power of how far they are, and a model, with no cell below 0, has far less.
         """
         design = self._design
         found = np.zeros(design.size)
-        for j, (name, matrix) in enumerate(zip(design.names, design.matrices, strict=True)):
-            if self._tables.holds((name,)):
-                found[design.places(j)] = np.sqrt(matrix**4 @ self._tables.variances((name,)))
+        for j, (encoding, matrix) in enumerate(zip(design.encodings, design.matrices, strict=True)):
+            if self._tables.holds((encoding.column,)):
+                deviations = np.sqrt(matrix**4 @ self._tables.variances((encoding.column,)))
+                found[design.places(j)] = np.where(
+                    [bool(level) for level in encoding.levels], deviations, 0.0
+                )
         return found
 
     def correction(self, model: ModelTables) -> Floats:
