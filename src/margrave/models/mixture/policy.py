@@ -175,11 +175,25 @@ class Trials:
         return compare(rival.expected, default.expected, self._judged, self.rows)
 
 
+def choose_groups(
+    trials: Trials, pilot: Mixture, settings: Sequence[Setting]
+) -> Candidate[MixtureModel] | None:
+    """The best of some settings with latent blocks, the first of which is the default; None of none, or
+    where there is no time."""
+    best = None
+    for setting in settings:
+        if trials.is_late():
+            break
+        rival = trials.fit(pilot, setting)
+        best = rival if best is None or trials.prefers(rival, best) else best
+    return best
+
+
 def choose_setting(
     trials: Trials,
     pilot: Mixture,
     plain: Candidate[MixtureModel],
-    nested: Setting | None,
+    nested: Candidate[MixtureModel] | None,
     penalties: bool,
 ) -> Candidate[MixtureModel]:
     """The best of a mixture without latent blocks and with them, at the best penalty.
@@ -188,14 +202,13 @@ def choose_setting(
         trials: What they are fitted to and judged by.
         pilot: How they are fitted.
         plain: The one without latent blocks.
-        nested: The setting with latent blocks, if there are any; it is the default.
+        nested: The best one with latent blocks, if there are any; it is the default.
         penalties: Whether other penalties are tried.
     """
     best, other = plain, None
-    if nested is not None and not trials.is_late():
-        rival = trials.fit(pilot, nested)
+    if nested is not None:
         # The one that loses is kept, to be tried once more at the penalty that wins.
-        best, other = (plain, nested) if trials.prefers(plain, rival) else (rival, plain.setting)
+        best, other = (plain, nested.setting) if trials.prefers(plain, nested) else (nested, plain.setting)
     if not penalties:
         return best
     before = best.setting.penalty
