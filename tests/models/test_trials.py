@@ -80,6 +80,21 @@ def test_smaller_groups_are_taken_where_they_are_better_and_the_price_is_searche
     )
 
 
+def test_whole_mixtures_have_the_last_word_where_they_are_asked() -> None:
+    class Flattered(Judge):
+        """Prefers latent blocks in pilots and none in whole mixtures."""
+
+        def fit(self, mixture: Mixture, setting: Setting) -> Candidate[Any]:
+            self.latent_blocks = -0.5 if mixture.components is None else 0.5
+            return super().fit(mixture, setting)
+
+    pilot, plain = Mixture(components=80), Candidate(Setting(100.0), [], MODEL)
+    for whole, groups in ((None, GROUPS), (Mixture(), ())):
+        judge: Any = Flattered(100.0)
+        other = choose_groups(judge, pilot, [Setting(100.0 * BLOCK_PENALTY_SHARE, GROUPS)])
+        assert choose_setting(judge, pilot, plain, other, True, whole).setting.groups == groups
+
+
 def test_a_given_price_and_a_deadline_end_the_search() -> None:
     assert chosen(Judge(800.0), penalties=False).penalty == pytest.approx(100.0 * BLOCK_PENALTY_SHARE)
     late = Judge(800.0, late=True)

@@ -31,6 +31,8 @@ from margrave.models.mixture.policy import (
     PILOT_STEPS,
     ROUGH_STEPS,
     STATE_PENALTY,
+    WHOLE_ATTRIBUTES,
+    WHOLE_SIGNAL,
     Candidate,
     Choice,
     Setting,
@@ -340,7 +342,8 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         The rule's penalty is fitted with latent blocks, of whichever groups are better, and without. From the
         better of the two on the penalty is halved or doubled while that gets better, and at the penalty where
         that ends the other is tried once more. All of them have few components, and are judged by
-        `margrave.models._base.pooling.compare`.
+        `margrave.models._base.pooling.compare`. Where noise is small the last two are fitted with all
+        components and judged again.
         """
         usual = self._find_setting(domain, tables, rows)
         if (
@@ -367,7 +370,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             # A penalty that was given is kept; only the latent blocks were asked for.
             best = nested if self.information else search_penalties(trials, pilot, nested)
         else:
-            best = choose_setting(trials, pilot, trials.enter(model, usual), nested, self.information is None)
+            clear = rows * mu(tables) >= WHOLE_SIGNAL and len(domain) <= WHOLE_ATTRIBUTES
+            whole = self if clear else None
+            plain = trials.enter(model, usual)
+            best = choose_setting(trials, pilot, plain, nested, self.information is None, whole)
         return Choice(self._judge_refinements(trials, best), dependence, trials, best)
 
     def _judge_refinements(self, trials: Trials, best: Candidate[MixtureModel]) -> Setting:

@@ -41,6 +41,11 @@ many is as good as the mean of two starts of half as many (bench/LOG.md)."""
 FINE_SIGNAL, MAX_FINE_COMPONENTS, FINE_WORK = 200.0, 2000, 9e8
 """A component for each FINE_SIGNAL of rows times mu, at most MAX_FINE_COMPONENTS or FINE_WORK / codes^2:
 where noise hides little, tables of many codes want for components, not for data."""
+WHOLE_SIGNAL, WHOLE_ATTRIBUTES = 3e4, 32
+"""Rows times mu from which on, and attributes up to which, mixtures of all components decide whether there
+are latent blocks: few components flatter these where noise is small. Of 12 such releases of the choosing half
+they decide otherwise than pilots in five, each time for the better, by 2 to 11 % of the error in pairs; of 23
+below in two, by 1 and 3 % (bench/LOG.md)."""
 BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
 """With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
 and what for shares of states over that."""
@@ -195,6 +200,7 @@ def choose_setting(
     plain: Candidate[MixtureModel],
     nested: Candidate[MixtureModel] | None,
     penalties: bool,
+    whole: Mixture | None = None,
 ) -> Candidate[MixtureModel]:
     """The best of a mixture without latent blocks and with them, at the best penalty.
 
@@ -204,21 +210,25 @@ def choose_setting(
         plain: The one without latent blocks.
         nested: The best one with latent blocks, if there are any; it is the default.
         penalties: Whether other penalties are tried.
+        whole: How the two that are left, with latent blocks and without, are fitted to be judged once more;
+            None to believe the pilots.
     """
-    best, other = plain, None
-    if nested is not None:
-        # The one that loses is kept, to be tried once more at the penalty that wins.
-        best, other = (plain, nested.setting) if trials.prefers(plain, nested) else (nested, plain.setting)
-    if not penalties:
+    if nested is None:
+        return search_penalties(trials, pilot, plain) if penalties else plain
+    # The one that loses is kept, to be tried once more at the penalty that wins.
+    best, other = (plain, nested) if trials.prefers(plain, nested) else (nested, plain)
+    if penalties:
+        before = best.setting.penalty
+        best = search_penalties(trials, pilot, best)
+        # The other one starts from another penalty; what carries over is by how much it should change.
+        factor = best.setting.penalty / before
+        if factor != 1.0 and not trials.is_late():
+            rival = trials.fit(pilot, replace(other.setting, penalty=factor * other.setting.penalty))
+            best, other = (rival, best) if trials.prefers(rival, best) else (best, rival)
+    if whole is None or trials.is_late():
         return best
-    before = best.setting.penalty
-    best = search_penalties(trials, pilot, best)
-    # The other one starts from another penalty; what carries over is by how much it should change.
-    factor = best.setting.penalty / before
-    if other is not None and factor != 1.0 and not trials.is_late():
-        rival = trials.fit(pilot, replace(other, penalty=factor * other.penalty))
-        best = rival if trials.prefers(rival, best) else best
-    return best
+    best, other = (trials.fit(whole, one.setting) for one in (best, other))
+    return other if trials.prefers(other, best) else best
 
 
 def search_penalties(
