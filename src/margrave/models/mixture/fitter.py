@@ -74,7 +74,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     the penalty and whether to use latent blocks; see `choose`.
 
     Args:
-        components: Products, K; None for 250 to 800, fewer for more codes, and up to 2000 where noise hides
+        components: Products, K; None for 250 to 1,200, fewer for more codes, and up to 2000 where noise hides
             little (`margrave.models.mixture.policy`).
         steps: Optimiser steps.
         information: Penalty per nat; None for the rule and its choice by split noise.

@@ -35,9 +35,11 @@ chosen is as good, in twice the time; with 120 and 150 it is 1.5 % worse: the la
 MIN_COMPONENTS, WIDE_CODES = 250, 1500
 """Components at least; with more codes than WIDE_CODES fewer in proportion: noise on so many pairs hides
 more."""
-MAX_COMPONENTS, COMPONENT_WORK = 800, 2.1e7
-"""More components where they cost little: COMPONENT_WORK / codes^2, at most MAX_COMPONENTS. One start of so
-many is as good as the mean of two starts of half as many (bench/LOG.md)."""
+MAX_COMPONENTS, CLEAR_COMPONENTS, CLEAR_SIGNAL, COMPONENT_WORK = 800, 1200, 2e4, 2.1e7
+"""More components where they cost little: COMPONENT_WORK / codes^2, at most MAX_COMPONENTS, or
+CLEAR_COMPONENTS from CLEAR_SIGNAL of rows times mu on. One start of so many is as good as the mean of two starts of half as
+many. Above CLEAR_SIGNAL 1,200 in place of 800 have 1 to 16 % less error in pairs on structural-a, flags-a and
+parities-a; below it structural-a has the same, and flags-a wants fewer (bench/LOG.md)."""
 FINE_SIGNAL, MAX_FINE_COMPONENTS, FINE_WORK = 200.0, 2000, 9e8
 """A component for each FINE_SIGNAL of rows times mu, at most MAX_FINE_COMPONENTS or FINE_WORK / codes^2:
 where noise hides little, tables of many codes want for components, not for data."""
@@ -82,10 +84,11 @@ def set_policy(codes: int, signal: float, groups: tuple[tuple[int, ...], ...] = 
     """
     penalty = 10.0 * math.sqrt(signal) * min(signal / SPARSE_SIGNAL, 1.0) ** 0.25
     square = max(codes, 1) ** 2
+    most = CLEAR_COMPONENTS if signal >= CLEAR_SIGNAL else MAX_COMPONENTS
     # The three cases of the constants above: many codes, few codes, and little noise.
     components = max(
         MIN_COMPONENTS * min(WIDE_CODES / max(codes, 1), 1.0),
-        min(COMPONENT_WORK / square, MAX_COMPONENTS),
+        min(COMPONENT_WORK / square, most),
         min(signal / FINE_SIGNAL, MAX_FINE_COMPONENTS, FINE_WORK / square),
     )
     return Setting((BLOCK_PENALTY_SHARE if groups else 1.0) * penalty, groups, round(components))
