@@ -38,8 +38,9 @@ more."""
 MAX_COMPONENTS, CLEAR_COMPONENTS, CLEAR_SIGNAL, COMPONENT_WORK = 800, 1200, 2e4, 2.1e7
 """More components where they cost little: COMPONENT_WORK / codes^2, at most MAX_COMPONENTS, or
 CLEAR_COMPONENTS from CLEAR_SIGNAL of rows times mu on. One start of so many is as good as the mean of two
-starts of half as many. Above CLEAR_SIGNAL 1,200 in place of 800 have 1 to 16 % less error in pairs on structural-a, flags-a and
-parities-a; below it structural-a has the same, and flags-a wants fewer (bench/LOG.md)."""
+starts of half as many. Above CLEAR_SIGNAL 1,200 in place of 800 have 1 to 16 % less error in pairs on
+structural-a, flags-a and parities-a; below it structural-a has the same, and flags-a wants fewer
+(bench/LOG.md)."""
 FINE_SIGNAL, MAX_FINE_COMPONENTS, FINE_WORK = 200.0, 2000, 9e8
 """A component for each FINE_SIGNAL of rows times mu, at most MAX_FINE_COMPONENTS or FINE_WORK / codes^2:
 where noise hides little, tables of many codes want for components, not for data."""
