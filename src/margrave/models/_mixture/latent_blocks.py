@@ -185,8 +185,8 @@ def latent_blocks_from_state(
 GROUPINGS = ((0.2, 8), (0.3, 6))
 """Mean dependence between two groups from which on they become one, and most attributes in one latent
 block. The first is better where attributes are many scales of one thing, the second where attributes of many
-codes decide others: mixtures of orders-a of the choosing half have 15 to 23 % less error in pairs by it, those
-of survey-a up to 9 % more (bench/LOG.md)."""
+codes decide others: mixtures of orders-a of the choosing half have 15 to 23 % less error in pairs by it,
+those of survey-a up to 9 % more (bench/LOG.md)."""
 MIN_BLOCK_CODES = 4
 """An attribute of fewer codes is not nested: it is better drawn as a refined attribute, and nothing in a
 latent block is one."""
