@@ -39,7 +39,7 @@ POWER = 2.0 / 3.0
 
 ROUGH_SIGNAL = 6e4
 """Rows times mu up to which a graphical model that loses as a rough fit is not fitted to the end, which takes
-most of its time: over 28 releases of up to 55,000 that moved the difference by less than a standard error,
+most of its time: over 32 releases of up to 55,000 that moved the difference by less than a standard error,
 and no verdict. Where noise is smaller, a rough fit is further off than the noise."""
 
 HOPELESS_ROUND, HOPELESS = 2, 20.0
