@@ -13,6 +13,7 @@ from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.limits import Effort
 from margrave.measure.curator import Curator
+from margrave.models._mixture.model import MixtureModel
 from margrave.models.auto import Auto
 from margrave.models.mixture import Mixture
 from margrave.privacy.accounting.accountants import GDP
@@ -160,6 +161,20 @@ def test_pairs_imply_the_table_of_most_entropy() -> None:
     rows = rng.multinomial(50_000, (table / table.sum()).ravel())
     drawn = 0.5 * float(np.abs(rows - table.ravel()).sum()) / 50_000
     assert 0.5 * drawn < floor < 2.0 * drawn
+
+
+def test_an_interaction_that_only_the_rough_model_has_is_not_implied() -> None:
+    """A mixture of a handful of products may hold c = a xor b though the rows have three fair coins."""
+    domain = Domain(("a", "b", "c"), (2, 2, 2))
+    xor = 10_000 * np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]) / 4
+    first, second = np.array([1.0, 1.0, 0.0, 0.0]), np.array([1.0, 0.0, 1.0, 0.0])
+    third = np.array([1.0, 0.0, 0.0, 1.0])
+    shares = np.stack([part for one in (first, second, third) for part in (one, 1.0 - one)])
+    false = MixtureModel(domain, 10_000.0, np.full(4, 0.25), shares, 1.0, None)
+    assert np.allclose(false.project(("a", "b", "c")), xor)
+    made = [NoisyMarginal(pair, np.full((2, 2), 2500.0), 5.0) for pair in combinations("abc", 2)]
+    (found,), _ = estimate_pairs(false, made).imply_triples([("a", "b", "c")])
+    assert np.allclose(found, 1250.0)
 
 
 def test_a_wrong_share_is_refused() -> None:

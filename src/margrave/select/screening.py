@@ -6,9 +6,9 @@ that hold next to nothing do not count, since no table goes below 0: a pair has 
 perplexities of its one-ways, exp of their entropies, multiply to.
 
 A triple may hold dependence that none of its pairs shows, such as c = a xor b. What the pairs of a triple
-imply is its table of most entropy under them, started from a rough model's. How far the rows are from that is
-appraised for many triples at once, with noise that grows with the root of their number. A triple that stands
-above this noise has an interaction, and is measured by itself.
+imply is its table of most entropy under them. How far the rows are from that is appraised for many triples at
+once, with noise that grows with the root of their number. A triple that stands above this noise has an
+interaction, and is measured by itself.
 
 Distances are total variations here: half the L1 distance over the rows.
 """
@@ -388,7 +388,8 @@ MAX_ATTRIBUTES = 80
 """Attributes, those of fewest codes, whose triples are thought of: 30 of them have MAX_TRIPLES already, and a
 list of all triples of 400 columns takes a minute."""
 PASSES = 5
-"""Passes of iterative proportional fitting over the three pairs of a triple; it starts near its end."""
+"""Passes of iterative proportional fitting over the three pairs of a triple. It starts where two attributes
+are independent given the third, which two of the pairs agree with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,15 +434,17 @@ class KnownPairs:
         The second is a total variation: of rows drawn from the table, and of the pairs' own noise.
         """
         tables, floors = [], []
-        for triple, table in zip(triples, self.model.project_many(triples), strict=True):
+        for triple in triples:
             pairs = [(triple[1], triple[2]), (triple[0], triple[2]), (triple[0], triple[1])]
-            # Proportional fitting only multiplies: what the rough model holds for impossible could not be
-            # raised.
-            table = np.maximum(table, 0.0) + 1e-9 * self.model.total / table.size
-            for _ in range(PASSES):
-                for axis, pair in enumerate(pairs):
-                    ratio = self.shares[pair] / np.maximum(table.sum(axis=axis), 1e-300)
-                    table = table * np.expand_dims(ratio, axis)
+            # Proportional fitting keeps the interaction of three attributes that it starts from, so it starts
+            # from none: a rough model's own is often false, and looked as if the rows had the opposite.
+            last, middle, first = (self.shares[pair] for pair in pairs)
+            table = (middle / np.maximum(middle.sum(axis=0), 1e-300))[:, None, :] * last[None, :, :]
+            for turn in range(1, 3 * PASSES):
+                axis = (2, 0, 1)[(turn - 1) % 3]
+                wanted, have = (last, middle, first)[axis], table.sum(axis=axis)
+                np.maximum(have, 1e-300, out=have)
+                table *= np.expand_dims(wanted / have, axis)
             table = table / max(float(table.sum()), 1e-300)
             drawn = 0.5 * NOISE_L1 * float(np.sqrt(table / self.model.total).sum())
             tables.append(self.model.total * table)

@@ -18,7 +18,7 @@ from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models._base.memory import MIN_MEMORY as LEAST_MEMORY
 from margrave.models._base.pooling import Pooled, mu, pool, rows_of
 from margrave.models._grouping import group_codes, groups_from_state, restore_wide_pairs
-from margrave.models._mixture.latent_blocks import dependences, group_attributes
+from margrave.models._mixture.latent_blocks import Groups, dependences, list_groupings
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._mixture.refinements import add_refinements, choose_refinements, reference_rows
 from margrave.models._mixture.stacked import Stacked, stack
@@ -31,10 +31,13 @@ from margrave.models.mixture.policy import (
     PILOT_STEPS,
     ROUGH_STEPS,
     STATE_PENALTY,
+    WHOLE_ATTRIBUTES,
+    WHOLE_SIGNAL,
     Candidate,
     Choice,
     Setting,
     Trials,
+    choose_groups,
     choose_setting,
     search_penalties,
     set_policy,
@@ -52,7 +55,6 @@ if TYPE_CHECKING:
     from margrave.release import NoisyMarginal
 
 Floats = NDArray[np.float64]
-Groups = tuple[tuple[int, ...], ...]
 
 MAX_JUDGED_CODES = 4096
 """Codes above which the rule is taken as it is: the halves of so many cells would not fit into memory."""
@@ -72,7 +74,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     the penalty and whether to use latent blocks; see `choose`.
 
     Args:
-        components: Products, K; None for 250 to 800, fewer for more codes, and up to 2000 where noise hides
+        components: Products, K; None for 250 to 1,200, fewer for more codes, and up to 2000 where noise hides
             little (`margrave.models.mixture.policy`).
         steps: Optimiser steps.
         information: Penalty per nat; None for the rule and its choice by split noise.
@@ -337,9 +339,11 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """The penalty per nat and the latent blocks that small mixtures say on split noise, and what they
         saw.
 
-        The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty
-        is halved or doubled while that gets better, and at the penalty where that ends the other is tried
-        once more. All of them have few components, and are judged by `margrave.models._base.pooling.compare`.
+        The rule's penalty is fitted with latent blocks, of whichever groups are better, and without. From the
+        better of the two on the penalty is halved or doubled while that gets better, and at the penalty where
+        that ends the other is tried once more. All of them have few components, and are judged by
+        `margrave.models._base.pooling.compare`. Where noise is small the last two are fitted with all
+        components and judged again.
         """
         usual = self._find_setting(domain, tables, rows)
         if (
@@ -355,17 +359,21 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         model = trials.fit_model(pilot, usual)
         dependence = dependences(domain, model.pairs(model.weights), tables, rows)
         # The target stays out of latent blocks, since it is refined instead.
-        groups = group_attributes(domain, dependence, {self.target or ""})
-        nested = None
+        groupings = list_groupings(domain, dependence, {self.target or ""})
         wanted = not self.dependent_noise if self.latent_blocks is None else self.latent_blocks
-        if groups and wanted and self.device is None:
-            nested = self._find_setting(domain, tables, rows, groups)
+        if not wanted or self.device is not None:
+            groupings = []
+        nested = choose_groups(
+            trials, pilot, [self._find_setting(domain, tables, rows, groups) for groups in groupings]
+        )
         if nested is not None and self.latent_blocks:
-            best = trials.fit(pilot, nested)
             # A penalty that was given is kept; only the latent blocks were asked for.
-            best = best if self.information else search_penalties(trials, pilot, best)
+            best = nested if self.information else search_penalties(trials, pilot, nested)
         else:
-            best = choose_setting(trials, pilot, trials.enter(model, usual), nested, self.information is None)
+            clear = rows * mu(tables) >= WHOLE_SIGNAL and len(domain) <= WHOLE_ATTRIBUTES
+            whole = self if clear else None
+            plain = trials.enter(model, usual)
+            best = choose_setting(trials, pilot, plain, nested, self.information is None, whole)
         return Choice(self._judge_refinements(trials, best), dependence, trials, best)
 
     def _judge_refinements(self, trials: Trials, best: Candidate[MixtureModel]) -> Setting:

@@ -35,12 +35,20 @@ chosen is as good, in twice the time; with 120 and 150 it is 1.5 % worse: the la
 MIN_COMPONENTS, WIDE_CODES = 250, 1500
 """Components at least; with more codes than WIDE_CODES fewer in proportion: noise on so many pairs hides
 more."""
-MAX_COMPONENTS, COMPONENT_WORK = 800, 2.1e7
-"""More components where they cost little: COMPONENT_WORK / codes^2, at most MAX_COMPONENTS. One start of so
-many is as good as the mean of two starts of half as many (bench/LOG.md)."""
+MAX_COMPONENTS, CLEAR_COMPONENTS, CLEAR_SIGNAL, COMPONENT_WORK = 800, 1200, 2e4, 2.1e7
+"""More components where they cost little: COMPONENT_WORK / codes^2, at most MAX_COMPONENTS, or
+CLEAR_COMPONENTS from CLEAR_SIGNAL of rows times mu on. One start of so many is as good as the mean of two
+starts of half as many. Above CLEAR_SIGNAL 1,200 in place of 800 have 1 to 16 % less error in pairs on
+structural-a, flags-a and parities-a; below it structural-a has the same, and flags-a wants fewer
+(bench/LOG.md)."""
 FINE_SIGNAL, MAX_FINE_COMPONENTS, FINE_WORK = 200.0, 2000, 9e8
 """A component for each FINE_SIGNAL of rows times mu, at most MAX_FINE_COMPONENTS or FINE_WORK / codes^2:
 where noise hides little, tables of many codes want for components, not for data."""
+WHOLE_SIGNAL, WHOLE_ATTRIBUTES = 3e4, 32
+"""Rows times mu from which on, and attributes up to which, mixtures of all components decide whether there
+are latent blocks: few components flatter these where noise is small. Of 12 such releases of the choosing half
+they decide otherwise than pilots in five, each time for the better, by 2 to 11 % of the error in pairs; of 23
+below in two, by 1 and 3 % (bench/LOG.md)."""
 BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
 """With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
 and what for shares of states over that."""
@@ -77,10 +85,11 @@ def set_policy(codes: int, signal: float, groups: tuple[tuple[int, ...], ...] = 
     """
     penalty = 10.0 * math.sqrt(signal) * min(signal / SPARSE_SIGNAL, 1.0) ** 0.25
     square = max(codes, 1) ** 2
+    most = CLEAR_COMPONENTS if signal >= CLEAR_SIGNAL else MAX_COMPONENTS
     # The three cases of the constants above: many codes, few codes, and little noise.
     components = max(
         MIN_COMPONENTS * min(WIDE_CODES / max(codes, 1), 1.0),
-        min(COMPONENT_WORK / square, MAX_COMPONENTS),
+        min(COMPONENT_WORK / square, most),
         min(signal / FINE_SIGNAL, MAX_FINE_COMPONENTS, FINE_WORK / square),
     )
     return Setting((BLOCK_PENALTY_SHARE if groups else 1.0) * penalty, groups, round(components))
@@ -175,12 +184,27 @@ class Trials:
         return compare(rival.expected, default.expected, self._judged, self.rows)
 
 
+def choose_groups(
+    trials: Trials, pilot: Mixture, settings: Sequence[Setting]
+) -> Candidate[MixtureModel] | None:
+    """The best of some settings with latent blocks, the first of which is the default; None of none, or
+    where there is no time."""
+    best = None
+    for setting in settings:
+        if trials.is_late():
+            break
+        rival = trials.fit(pilot, setting)
+        best = rival if best is None or trials.prefers(rival, best) else best
+    return best
+
+
 def choose_setting(
     trials: Trials,
     pilot: Mixture,
     plain: Candidate[MixtureModel],
-    nested: Setting | None,
+    nested: Candidate[MixtureModel] | None,
     penalties: bool,
+    whole: Mixture | None = None,
 ) -> Candidate[MixtureModel]:
     """The best of a mixture without latent blocks and with them, at the best penalty.
 
@@ -188,24 +212,27 @@ def choose_setting(
         trials: What they are fitted to and judged by.
         pilot: How they are fitted.
         plain: The one without latent blocks.
-        nested: The setting with latent blocks, if there are any; it is the default.
+        nested: The best one with latent blocks, if there are any; it is the default.
         penalties: Whether other penalties are tried.
+        whole: How the two that are left, with latent blocks and without, are fitted to be judged once more;
+            None to believe the pilots.
     """
-    best, other = plain, None
-    if nested is not None and not trials.is_late():
-        rival = trials.fit(pilot, nested)
-        # The one that loses is kept, to be tried once more at the penalty that wins.
-        best, other = (plain, nested) if trials.prefers(plain, rival) else (rival, plain.setting)
-    if not penalties:
+    if nested is None:
+        return search_penalties(trials, pilot, plain) if penalties else plain
+    # The one that loses is kept, to be tried once more at the penalty that wins.
+    best, other = (plain, nested) if trials.prefers(plain, nested) else (nested, plain)
+    if penalties:
+        before = best.setting.penalty
+        best = search_penalties(trials, pilot, best)
+        # The other one starts from another penalty; what carries over is by how much it should change.
+        factor = best.setting.penalty / before
+        if factor != 1.0 and not trials.is_late():
+            rival = trials.fit(pilot, replace(other.setting, penalty=factor * other.setting.penalty))
+            best, other = (rival, best) if trials.prefers(rival, best) else (best, rival)
+    if whole is None or trials.is_late():
         return best
-    before = best.setting.penalty
-    best = search_penalties(trials, pilot, best)
-    # The other one starts from another penalty; what carries over is by how much it should change.
-    factor = best.setting.penalty / before
-    if other is not None and factor != 1.0 and not trials.is_late():
-        rival = trials.fit(pilot, replace(other, penalty=factor * other.penalty))
-        best = rival if trials.prefers(rival, best) else best
-    return best
+    best, other = (trials.fit(whole, one.setting) for one in (best, other))
+    return other if trials.prefers(other, best) else best
 
 
 def search_penalties(
