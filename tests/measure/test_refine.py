@@ -18,10 +18,12 @@ from margrave.schema.columns import Relative
 
 def test_cells_of_many_rows_are_split_and_others_stay() -> None:
     edges = np.array([0.0, 10.0, 20.0, 21.0])
-    finer = split_cells(edges, np.array([5.0, 100.0, 100.0]), 20.0, 1.0)
-    assert finer.tolist() == [0.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0, 21.0]
+    finer = split_cells(edges, np.array([5.0, 100.0, 100.0]), 20.0, 0.1)
+    assert finer.tolist() == [0, 10, 12, 14, 16, 18, *[pytest.approx(20 + part / 10) for part in range(11)]]
+    assert split_cells(edges, np.array([5.0, 60.0, 100.0]), 20.0, 1.0).tolist() == [0, *range(10, 22)]
     assert split_cells(edges, np.array([19.0, 19.0, 500.0]), 20.0, 1.0).tolist() == edges.tolist()
-    assert split_cells(edges, np.array([0.0, 60.0, 0.0]), 20.0, 4.0).tolist() == [0, 10, 16, 20, 21]
+    steps = np.array([0.0, 8.0, 20.0, 24.0])
+    assert split_cells(steps, np.array([0.0, 60.0, 0.0]), 20.0, 4.0).tolist() == [0, 8, 12, 16, 20, 24]
 
 
 def test_counts_of_two_looks_are_unbiased_and_as_precise_as_is_said() -> None:

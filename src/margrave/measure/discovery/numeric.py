@@ -210,7 +210,7 @@ class NumericDiscovery:
             prior: Counts expected of them, shape [cells].
             step: What all values are multiples of; 0 if that is not known.
         """
-        parts = [*REFINING, 1 - sum(REFINING)]
+        parts = [*REFINING, 1 - sum(REFINING, Fraction(0))]
         unit, mass = max(step, unit_of(self.column)), PART_DEVIATIONS * self._sigma(parts[-1])
         first = parts.pop(0)
         noisy, sigma = self._detail(edges, first)

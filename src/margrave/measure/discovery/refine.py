@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 
 MOST_PARTS = 256
 """Parts that a cell is split into, at most."""
+NUMBERS_A_PART = 4
+"""Neighbouring numbers that a part would hold up to which each number is a part: bench/LOG.md, 2026-11-25."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,13 +74,17 @@ def split_cells(edges: Array, counts: Array, mass: float, unit: float) -> Array:
     Args:
         edges: Cell edges, shape [cells + 1].
         counts: Expected counts, none negative, shape [cells].
-        mass: Rows that each part should have.
+        mass: Rows that each part should have; where a cell of several such holds few numbers, each is a part.
         unit: Distance of neighbouring numbers, which no part is narrower than; 0 where there is none.
 
     Returns:
         All of the given edges and those of parts of equal width, on multiples of `unit`.
     """
     parts = np.minimum(counts / mass, MOST_PARTS).astype(np.int64)
+    if unit > 0:
+        # Few numbers are told apart at once, as rows of whole numbers are often on some of them alone.
+        numbers = np.rint(np.diff(edges) / unit)
+        parts = np.where((parts > 1) & (numbers <= NUMBERS_A_PART * parts), numbers, parts).astype(np.int64)
     parts[are_single(edges, unit)] = 1
     found = [edges]
     for cell in np.flatnonzero(parts > 1):
