@@ -92,6 +92,9 @@ were read off the rows and which the error is measured in; with values and bound
 discovered; and *raw*, with nothing declared. The error is the mean total variation over all pairs of
 columns, in the declared bins, and a column that was left out counts as missing. *Codes alone* is the error
 of the rows themselves, written in the codes that raw discovery found and read back: what no model can mend.
+*Ideal* is the same of a discovery that could not be had: numbers and dates come back exactly, and a text is
+lost only if its true count is below the threshold that a search of its column would have with all of
+discovery's rho and delta; what is left is the price of searching for text by thresholds at this epsilon.
 The last two columns say what discovery took of rho. Each figure is the last that was saved, so that those of
 bounds may be older than the others; a table without a figure for codes alone was last run on an older
 version.
@@ -208,6 +211,7 @@ def line(found: dict[str, Any]) -> list[str]:
         cells += [f"{pairs[way] / pairs['declared']:.2f}" for way in pairs if way != "declared"]
     codes = [one["codes"] for one in found.get("raw", []) if "codes" in one]
     cells.append(f"{statistics.fmean(codes):.4f}" if codes else "")
+    cells.append(f"{found['ideal']:.4f}" if "ideal" in found else "")
     return [*cells, *(f"{share[way]:.0%}" for way in share if way != "declared")]
 
 
@@ -221,6 +225,7 @@ HEADS = (
     "bounds / declared",
     "raw / declared",
     "codes alone",
+    "ideal",
 )
 SHARES = ("discovery, bounds", "discovery, raw")
 
