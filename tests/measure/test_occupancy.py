@@ -167,10 +167,12 @@ def test_the_average_is_nearer_than_the_chain_alone(shape: str, most: float) -> 
 def test_the_evidence_of_groups_is_a_density_of_the_same_counts(size: int) -> None:
     """Where the model is certain, its evidence is the density of the noise alone."""
     prior = np.full(32, 1e-6)  # nothing is expected: every cell is empty
-    noisy = np.random.default_rng(0).normal(0.0, 3.0, 32)
-    density = -0.5 * (noisy / 3.0) ** 2 - np.log(3.0) - 0.5 * np.log(2 * np.pi)
-    assert occupancy._grouped_counts(noisy, 3.0, prior, size)[2] == pytest.approx(density.sum(), abs=0.1)
-    assert occupancy._alone_counts(noisy, 3.0, prior)[2] == pytest.approx(density.sum(), abs=0.1)
+    rng = np.random.default_rng(0)
+    sigma = rng.uniform(2.0, 5.0, 32)
+    noisy = rng.normal(0.0, sigma)
+    density = -0.5 * (noisy / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2 * np.pi)
+    assert occupancy._grouped_counts(noisy, sigma, prior, size)[2] == pytest.approx(density.sum(), abs=0.1)
+    assert occupancy._alone_counts(noisy, sigma, prior)[2] == pytest.approx(density.sum(), abs=0.1)
 
 
 def test_a_narrow_cell_is_merged_with_none() -> None:

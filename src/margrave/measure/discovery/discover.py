@@ -104,15 +104,18 @@ def needs(column: Column) -> frozenset[str]:
     return frozenset(looks | {"profile"} if isinstance(column, Real) and not column.provisional else looks)
 
 
+FULL_SHARE = Fraction(43, 4)
+"""Weight of a column's looks from which it counts as one of which nothing is known. Looks at text may weigh
+more: what its values get beyond is taken from other looks, not from profiles nor from the marginals."""
+
+
 def open_share(column: Column) -> Fraction:
-    """What a column's looks weigh, as a share of those at a text column of which nothing else is known.
+    """What a column's looks weigh, as a share of those at a column of which nothing is known.
 
     At most 1. A column of which only missing values are open asks for one look at a few cells, and must not
     take as much of rho from the marginals as one of which nothing is known.
     """
-    # What a column of text weighs of which nothing is known.
-    whole = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
-    return min(sum((SHARES[look] for look in needs(column)), Fraction(0)) / whole, Fraction(1))
+    return min(sum((SHARES[look] for look in needs(column)), Fraction(0)) / FULL_SHARE, Fraction(1))
 
 
 def searches_values(schema: Schema, public: Collection[str] = ()) -> bool:
@@ -165,7 +168,9 @@ class Discovery:
        Where declared bounds lie close together *spread* stands in: a few equal cells between them.
     3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
        declared ones, or the declared bins where rare ones are to be merged. Bins and weights are cut from it.
-       Where 5 has told of a step that all numbers are on, cells begin at its multiples.
+       Where 5 has told of a step that all numbers are on, cells begin at its multiples. It is up to three
+       looks: cells in which those before have shown many rows are split for the next, so that the cells of
+       each follow from released counts alone (`margrave.measure.discovery.refine`).
     4. *atoms*: where cells of the detail look stand out from those beside them, round numbers in them each
        by itself, what is between two of these, and all rows elsewhere; at most two such looks. The cells
        follow from the released counts of the looks before (`margrave.measure.discovery.values`).
@@ -300,8 +305,8 @@ class Discovery:
     def _profiles(self, schema: Schema, rho: Fraction) -> Schema:
         """Settle kinds, and the missingness of columns of which nothing else is open."""
         unsure = [column for column in schema.columns if "profile" in needs(column)]
-        text = sum((SHARES[look] for look in TEXT_LOOKS), Fraction(0))
-        weights = [self._weight(c) if not isinstance(c, Unknown) else text for c in schema.columns if c.open]
+        columns = [column for column in schema.columns if column.open]
+        weights = [self._weight(c) if not isinstance(c, Unknown) else FULL_SHARE for c in columns]
         # A profile weighs as much as one unit of the other looks.
         share = rho * len(unsure) / (len(unsure) + sum(weights, Fraction(0))) if unsure else Fraction(0)
         found = []

@@ -37,6 +37,7 @@ from margrave.measure.discovery.ranges import (
     year_edges,
     year_prior,
 )
+from margrave.measure.discovery.refine import Seen
 from margrave.measure.discovery.values import (
     Histogram,
     Tail,
@@ -75,7 +76,7 @@ SHARES = {
     "grids": Fraction(1),
     "spelling": Fraction(1, 2),
     "marks": Fraction(1, 4),
-    "values": Fraction(7),
+    "values": Fraction(10),
     "shapes": Fraction(1),
     "distinct": Fraction(1, 4),
     "prefixes": Fraction(5, 2),
@@ -97,6 +98,11 @@ FINER_BOUNDS_WEIGHT = Fraction(1, 2)
 CELL_DEVIATIONS, MAX_LOOK_CELLS = 2.0, 512
 """Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look. Cells
 are pooled afterwards as far as the counts suggest: bench/LOG.md, 2026-11-24."""
+REFINING = Fraction(1, 7), Fraction(1, 7)
+"""Parts of what the looks at details cost that go to the first of them; the last has the rest."""
+PART_DEVIATIONS = 4.0
+"""Standard deviations of the last look's noise that the rows of a part of a cell should be: bench/LOG.md,
+2026-11-25."""
 MOST_VALUES = 300
 """Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
 SPREAD_CELLS = 16
@@ -162,9 +168,9 @@ class NumericDiscovery:
         if self.column.edges is not None and not self.column.provisional:
             return self._merge_declared()
         edges, prior, multiples = self._edges()
-        noisy, sigma = self._detail(edges)
-        found = self._with_atoms(edges, noisy[1:], sigma, prior, multiples.step)
-        tail = self._tail(found, self._rows(noisy))
+        seen = self._details(edges, prior, multiples.step)
+        found = self._with_atoms(seen, multiples.step)
+        tail = self._tail(found, self._rows(np.append(seen.absent, seen.noisy)))
         found = found if tail is None else weigh_tail(found, tail)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
         most = min(self.column.bins or DEFAULT_BINS, self.most(found.weights))
@@ -182,12 +188,12 @@ class NumericDiscovery:
             fine=tuple(parts[1].tolist()),
             weights=tuple(parts[2].tolist()),
             grids=self._grids(multiples, found),
-            missing=may_be_missing(self.column, float(noisy[0]), sigma),
+            missing=may_be_missing(self.column, seen.absent, seen.doubt),
             strict=False,
             rare=0.0,
             provisional=False,
         )
-        return self._find_spelling(known), _marginal(known, found, float(noisy[0]), sigma)
+        return self._find_spelling(known), _marginal(known, found, seen.absent, seen.doubt)
 
     def _tail(self, found: Histogram, rows: float) -> Tail | None:
         """The law of the largest numbers of a column of amounts, which ends where that is declared."""
@@ -196,15 +202,36 @@ class NumericDiscovery:
         tail = fit_tail(found, rows)
         return None if tail is None else dataclasses.replace(tail, end=min(tail.end, self._ends()[1]))
 
-    def _with_atoms(self, edges: Array, noisy: Array, sigma: float, prior: Array, step: float) -> Histogram:
-        """The detail look with a cell for each value that holds rows of its own, after up to two more
+    def _details(self, edges: Array, prior: Array, step: float) -> Seen:
+        """The rows by cell, after looks at ever finer cells where rows are expected.
+
+        Args:
+            edges: Of the cells to begin with, shape [cells + 1].
+            prior: Counts expected of them, shape [cells].
+            step: What all values are multiples of; 0 if that is not known.
+        """
+        parts = [*REFINING, 1 - sum(REFINING, Fraction(0))]
+        unit, mass = max(step, unit_of(self.column)), PART_DEVIATIONS * self._sigma(parts[-1])
+        first = parts.pop(0)
+        noisy, sigma = self._detail(edges, first)
+        seen = Seen(edges, noisy[1:], np.full(len(edges) - 1, sigma**2), prior, float(noisy[0]), sigma)
+        while parts:
+            finer = seen.split(mass, unit)
+            # Where no cell is split, nothing is to be learned from one more look, and all goes to the last.
+            parts = [sum(parts, Fraction(0))] if len(finer) == len(seen.edges) else parts
+            seen = seen.combined(finer, *self._detail(finer, parts.pop(0)))
+        return seen
+
+    def _with_atoms(self, seen: Seen, step: float) -> Histogram:
+        """The rows by cell with a cell for each value that holds rows of its own, after up to two more
         looks. All values are multiples of `step`, if that is above 0."""
-        column, cells = self.column, len(noisy)
+        column, edges = self.column, seen.edges
         if step > 0:
             column = dataclasses.replace(column, grids=((step, 1.0),))
-        unit, weights = unit_of(column), weigh_cells(noisy, sigma, prior)
-        found = Histogram(edges, noisy, np.full(cells, sigma**2), weights, are_single(edges, unit))
-        spikes = find_spikes(edges, noisy, sigma, unit)
+        unit, sigma = unit_of(column), float(np.sqrt(seen.variances.max()))
+        weights = seen.weigh()
+        found = Histogram(edges, seen.noisy, seen.variances, weights, are_single(edges, unit))
+        spikes = find_spikes(edges, seen.noisy, sigma, unit)
         for _ in range(ATOM_LOOKS):
             if not spikes:
                 break
@@ -252,10 +279,15 @@ class NumericDiscovery:
         found = Histogram(edges, noisy[1:], np.full(cells, sigma**2), *none)
         return known, _marginal(known, found, float(noisy[0]), sigma)
 
-    def _detail(self, edges: Array) -> tuple[Array, float]:
-        """Noisy rows without a reading, then by cell, and their sigma: the one look that every row is in."""
+    def _detail(self, edges: Array, part: Fraction = Fraction(1)) -> tuple[Array, float]:
+        """Noisy rows without a reading, then by cell, and their sigma: a look that every row is in.
+
+        Args:
+            edges: Of the cells.
+            part: Of what all looks at the details cost.
+        """
         what = f"detail of {self.column.name}"
-        return self.look(what, lambda: self._cells(edges), self.unit * SHARES["detail"], True)
+        return self.look(what, lambda: self._cells(edges), self.unit * SHARES["detail"] * part, True)
 
     def _even(self, edges: Array) -> Array:
         """Counts expected of cells of which nothing is known: the same in each."""
@@ -475,8 +507,8 @@ class NumericDiscovery:
         """How many rows there are, as released elsewhere, or else as a look says."""
         return self.rows or max(float(noisy.sum()) if noisy is not None else 0.0, 1.0)
 
-    def _sigma(self) -> float:
-        return self.sigma(self.unit * SHARES["detail"])
+    def _sigma(self, part: Fraction = Fraction(1)) -> float:
+        return self.sigma(self.unit * SHARES["detail"] * part)
 
     def _within(self, found: Spans, tick: float) -> Spans:
         """The stretches inside the bounds that are declared."""

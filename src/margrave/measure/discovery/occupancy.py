@@ -64,7 +64,7 @@ def expected_counts(
     return _expect(noisy, np.broadcast_to(sigma, noisy.shape), prior, leave, floor)[:2]
 
 
-def average_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Array]:
+def average_counts(noisy: Array, sigma: float | Array, prior: Array) -> tuple[Array, Array]:
     """As `expected_counts`, averaged over models of different fineness by how likely each makes the counts.
 
     Cells are merged by 1, 2, 4, ... and rows spread in what is merged as was expected before: then a group's
@@ -74,9 +74,10 @@ def average_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Arr
 
     Args:
         noisy: Noisy counts, shape [cells].
-        sigma: Standard deviation of the noise in each cell.
+        sigma: Standard deviation of the noise in each cell, one for all or shape [cells].
         prior: Counts expected before the look, in rows, shape [cells].
     """
+    sigma = np.broadcast_to(np.asarray(sigma, dtype=np.float64), noisy.shape)
     found = [_alone_counts(noisy, sigma, prior)]
     size = 1
     while size == 1 or len(noisy) >= LEAST_GROUPS * size:
@@ -89,21 +90,22 @@ def average_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Arr
     return np.asarray(counts), np.asarray(held)
 
 
-def _grouped_counts(noisy: Array, sigma: float, prior: Array, size: int) -> tuple[Array, Array, float]:
+def _grouped_counts(noisy: Array, sigma: Array, prior: Array, size: int) -> tuple[Array, Array, float]:
     """`_expect` of groups of neighbouring cells, spread over them as expected before, and its evidence."""
     group = _group_cells(prior, size)
     starts = np.searchsorted(group, np.arange(int(group[-1]) + 1))
     share = np.maximum(prior, max(float(prior.sum()), 1e-9) * 1e-9 / len(prior))
     share = share / np.bincount(group, weights=share)[group]
-    norm = np.add.reduceat(share**2, starts)
-    best = np.add.reduceat(share * noisy, starts) / norm
-    spread = sigma / np.sqrt(norm)
+    # The best linear estimate of a group's rows, by the precision of its cells.
+    norm = np.add.reduceat((share / sigma) ** 2, starts)
+    best = np.add.reduceat(share * noisy / sigma**2, starts) / norm
+    spread = 1.0 / np.sqrt(norm)
     leave = min(LEAVES / len(starts), MOST_LEAVES)
     counts, held, evidence = _expect(best, spread, np.add.reduceat(prior, starts), leave, FLOOR)
-    rest = float(((noisy - share * best[group]) ** 2).sum()) / sigma**2
+    rest = float((((noisy - share * best[group]) / sigma) ** 2).sum())
+    # The density of all noisy counts: that of the best estimates, and what the cells say beyond these.
     free = len(noisy) - len(starts)
-    # The density of all noisy counts, but for what is the same for every size.
-    evidence += float(np.log(spread / sigma).sum()) - rest / 2 - free * (LOG_ROOT + math.log(sigma))
+    evidence += float(np.log(spread).sum() - np.log(sigma).sum()) - rest / 2 - free * LOG_ROOT
     return share * counts[group], held[group], evidence
 
 
@@ -116,11 +118,11 @@ def _group_cells(prior: Array, size: int) -> NDArray[np.int64]:
     return np.asarray(np.cumsum(place % size == 0) - 1)
 
 
-def _alone_counts(noisy: Array, sigma: float, prior: Array) -> tuple[Array, Array, float]:
+def _alone_counts(noisy: Array, sigma: Array, prior: Array) -> tuple[Array, Array, float]:
     """Expected counts where cells hold rows or not whatever those beside them do, and the evidence for it."""
     cells = len(noisy)
     mean = max(float(prior.sum()), 1e-9) / cells * 2.0 ** np.arange(LOWEST_ALONE, HIGHEST_LEVEL + 1)
-    likelihood, given = _emissions(noisy[:, None], np.full((cells, 1), sigma), np.tile(mean, (cells, 1)))
+    likelihood, given = _emissions(noisy[:, None], sigma[:, None], np.tile(mean, (cells, 1)))
     top = likelihood.max(axis=1, keepdims=True)
     weight = np.exp(likelihood - top)
     empty, held = weight[:, 0], weight[:, 1:].mean(axis=1)
@@ -166,7 +168,7 @@ def _expect(
     return (chances[:, 1:] * given).sum(axis=1), 1.0 - chances[:, 0], evidence
 
 
-def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
+def weigh_cells(noisy: Array, sigma: float | Array, prior: Array) -> Array:
     """Weights by which numbers are drawn from the cells of a histogram, 0 beyond its range: shape [cells].
 
     The expected counts; but of a cell that is likelier empty than not only a part, so that the range stays
@@ -174,7 +176,7 @@ def weigh_cells(noisy: Array, sigma: float, prior: Array) -> Array:
 
     Args:
         noisy: Noisy counts, shape [cells].
-        sigma: Standard deviation of the noise in each cell.
+        sigma: Standard deviation of the noise in each cell, one for all or shape [cells].
         prior: Counts expected before the look, in rows, shape [cells].
     """
     counts, held = average_counts(noisy, sigma, prior)

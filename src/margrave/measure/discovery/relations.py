@@ -315,6 +315,8 @@ class Relations:
             return None
         most = max(column.present, min(self._most(weights), BINS))
         pieces = cut(edges, weights, most, self._least(weights))
+        if _tells_less(column, comparison, pieces):
+            return None
         return _code_relation(
             column, [base.name for base in bases], bases[0].read, comparison, pieces, (edges, noisy, sigma)
         )
@@ -423,6 +425,37 @@ def _nats_saved(column: Binned, base: Binned, comparison: Comparison, edges: Arr
     sizes = np.maximum((fine[:-1] + fine[1:]) / 2, least)
     growth = float((mass * np.log(sizes)).sum() / mass.sum())
     return alone - description_length(edges, weights, least / float(np.exp(growth))) - growth
+
+
+def _tells_less(column: Binned, comparison: Comparison, pieces: Cut) -> bool:
+    """Whether a column of few whole numbers, told apart by its own bins, would be told less by differences.
+
+    What differences save is between the columns, and the codes of both say it as well; what their bins leave
+    open is drawn whatever the base is.
+    """
+    if comparison.how != "difference" or not comparison.whole:
+        return False
+    fine, weights = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)
+    untold = nats_within(column.edge_array, fine, weights)
+    return untold < SAVED and nats_within(pieces.edges, pieces.fine, pieces.weights) > untold
+
+
+def nats_within(bins: Array, fine: Array, weights: Array) -> float:
+    """Entropy of whole numbers given the bins that they are in, in nats.
+
+    Args:
+        bins: Bin edges, shape [bins + 1].
+        fine: Edges of the cells inside, shape [cells + 1].
+        weights: Rows in each cell, not negative, shape [cells].
+    """
+    total = float(weights.sum())
+    if total <= 0:
+        return 0.0
+    owner = np.clip(np.searchsorted(bins, fine[:-1], side="right") - 1, 0, len(bins) - 2)
+    held = weights > 0
+    within = np.bincount(owner, weights=weights, minlength=len(bins) - 1)[owner[held]]
+    share, width = weights[held], np.maximum(np.diff(fine)[held], 1.0)
+    return float(-(share * np.log(share / within / width)).sum()) / total
 
 
 def _code_relation(

@@ -1,0 +1,102 @@
+"""Looks at details in parts: cells with many rows are split, and what both looks say is put together."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from margrave import Synthesizer
+from margrave.measure.discovery.numeric import REFINING, SHARES
+from margrave.measure.discovery.refine import combine_looks, split_cells
+from margrave.measure.discovery.relations import nats_within
+from margrave.privacy.accounting.accountants import event_rho
+from margrave.schema.columns import Relative
+
+
+def test_cells_of_many_rows_are_split_and_others_stay() -> None:
+    edges = np.array([0.0, 10.0, 20.0, 21.0])
+    finer = split_cells(edges, np.array([5.0, 100.0, 100.0]), 20.0, 0.1)
+    assert finer.tolist() == [0, 10, 12, 14, 16, 18, *[pytest.approx(20 + part / 10) for part in range(11)]]
+    assert split_cells(edges, np.array([5.0, 60.0, 100.0]), 20.0, 1.0).tolist() == [0, *range(10, 22)]
+    assert split_cells(edges, np.array([19.0, 19.0, 500.0]), 20.0, 1.0).tolist() == edges.tolist()
+    steps = np.array([0.0, 8.0, 20.0, 24.0])
+    assert split_cells(steps, np.array([0.0, 60.0, 0.0]), 20.0, 4.0).tolist() == [0, 8, 12, 16, 20, 24]
+
+
+def test_counts_of_two_looks_are_unbiased_and_as_precise_as_is_said() -> None:
+    rng = np.random.default_rng(0)
+    edges, finer = np.array([0.0, 4.0, 5.0]), np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    truth = np.array([3.0, 50.0, 0.0, 7.0, 20.0])
+    coarse = np.array([truth[:4].sum(), truth[4]])
+    variances, sigma = np.array([4.0, 9.0]), 3.0
+    found = []
+    for _ in range(20_000):
+        values = coarse + rng.normal(0.0, np.sqrt(variances))
+        counts, spread = combine_looks(
+            edges, values, variances, finer, truth + rng.normal(0.0, sigma, 5), sigma
+        )
+        found.append(counts)
+    counts = np.array(found)
+    assert np.abs(counts.mean(axis=0) - truth).max() < 0.1
+    assert counts.var(axis=0) == pytest.approx(spread, rel=0.05)
+    assert spread[4] == pytest.approx(1 / (1 / 9 + 1 / 9))  # a cell that was not split: inverse variances
+    # The sum of the parts is the mean by inverse variance of what was known and of what they add up to.
+    assert counts[:, :4].sum(axis=1).var() == pytest.approx(1 / (1 / 4 + 1 / 36), rel=0.05)
+
+
+@pytest.mark.filterwarnings("ignore:NOT PRIVATE")
+def test_numbers_far_from_zero_and_close_together_are_told_apart() -> None:
+    """A decimal year and a date of one year among fifteen other columns, at epsilon 1."""
+    rng = np.random.default_rng(0)
+    day = rng.integers(0, 400, 12_000)
+    table = pd.DataFrame({f"x{place}": rng.integers(0, 9, 12_000) for place in range(15)})
+    table["year"] = 2016.5 + day / 366
+    table["day"] = pd.Timestamp("2016-07-01") + pd.to_timedelta(day, "D")
+    run = Synthesizer("independent", epsilon=1.0, delta=1e-9, not_private_test_seed=0)
+    synthesis = run.fit(table)
+    made = synthesis.sample(12_000, rng=0)
+    for name in ("year", "day"):
+        real, drawn = (
+            np.sort(one[name].to_numpy().astype(np.float64)) for one in (table, pd.DataFrame(made))
+        )
+        span = real[-1] - real[0]
+        assert np.abs(real - drawn).mean() < 0.05 * span, name
+    looks = [event for event in synthesis.release.events if event.what == "detail of year"]
+    assert len(looks) == len(REFINING) + 1
+    shares = [event_rho(event) for event in looks]
+    last = 1 - sum(REFINING, Fraction(0))
+    assert float(shares[2] / shares[0]) == pytest.approx(float(last / REFINING[0]), rel=1e-3)
+    assert SHARES["detail"] > SHARES["bounds"]
+
+
+def test_entropy_within_bins_is_that_of_the_cells() -> None:
+    fine, weights = np.array([0.0, 1.0, 2.0, 4.0]), np.array([5.0, 5.0, 10.0])
+    assert nats_within(np.array([0.0, 4.0]), fine, weights) == pytest.approx(np.log(4))
+    assert nats_within(np.array([0.0, 1.0, 2.0, 4.0]), fine, weights) == pytest.approx(np.log(2) / 2)
+    assert nats_within(np.array([0.0, 1.0, 2.0, 4.0]), fine, np.array([1.0, 1.0, 0.0])) == 0.0
+
+
+@pytest.mark.filterwarnings("ignore:NOT PRIVATE")
+def test_few_values_keep_their_own_codes_beside_a_column_that_they_move_with() -> None:
+    """Months in arrears move together; differences would draw most of their values anew."""
+    rng = np.random.default_rng(0)
+    values, shares = np.array([-2, -1, 0, 2]), [0.15, 0.25, 0.5, 0.1]
+    months = [rng.choice(values, 20_000, p=shares)]
+    for _ in range(5):
+        stays = rng.random(20_000) < 0.7
+        months.append(np.where(stays, months[-1], rng.choice(values, 20_000, p=shares)))
+    table = pd.DataFrame({f"m{place}": held for place, held in enumerate(months)})
+    for place in range(18):
+        table[f"x{place}"] = rng.integers(0, 4, 20_000)
+    release = Synthesizer("independent", epsilon=1.0, not_private_test_seed=1).fit(table).release
+    for place in range(6):
+        column = release.schema[f"m{place}"]
+        if isinstance(column, Relative):  # only where differences say as much
+            part = column.part
+            assert nats_within(part.edge_array, np.asarray(part.fine), np.asarray(part.weights)) < 0.05
+    copies = pd.DataFrame({"a": months[0], "b": months[0], "c": table["x0"]})
+    equal = Synthesizer("independent", epsilon=1.0, not_private_test_seed=1).fit(copies).release
+    assert sum(isinstance(column, Relative) for column in equal.schema.columns) == 1  # a copy is one
