@@ -110,3 +110,31 @@ def test_the_sum_of_amounts_comes_out_of_discovery() -> None:
             bins = rng.choice(len(mass), 20_000, p=mass / mass.sum())
             ratios.append(real_numbers(bins, column, rng).mean() / values.mean())
     assert abs(np.median(ratios) - 1.0) < 0.08
+
+
+@pytest.mark.parametrize("floats", [1, 2, 3, 4, 7])
+def test_cells_a_few_floats_wide_are_parted_no_finer(floats: int) -> None:
+    """Edges of equal cells and of growing ones may differ by their last digits alone."""
+    values = 1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0)
+    found = _seen(values, 40.0)
+    cell = int(np.searchsorted(found.edges, 20_000.0))
+    near = float(found.edges[cell])
+    for _ in range(floats):
+        near = float(np.nextafter(near, np.inf))
+    place = cell + 1
+    found = Histogram(
+        np.insert(found.edges, place, near),
+        np.insert(found.noisy, place - 1, 0.0),
+        np.insert(found.variances, place - 1, 40.0**2),
+        np.insert(found.weights, place - 1, 1.0),
+        np.insert(found.alone, place - 1, False),
+    )
+    tail = fit_tail(found, 50_000)
+    assert tail is not None
+    assert tail.edge < near
+    weighed = weigh_tail(found, tail)
+    edges, fine, weights = refine_tail(cut(weighed.edges, weighed.weights, 16, 100.0), tail, whole=False)
+    assert (np.diff(fine) > 0).all()
+    assert np.isin(edges, fine).all()
+    assert weights.sum() == pytest.approx(weighed.weights.sum(), rel=1e-3)
+    assert len(weights) == len(fine) - 1

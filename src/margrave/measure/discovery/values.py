@@ -382,7 +382,8 @@ def refine_tail(bins: Cut, tail: Tail, whole: bool) -> tuple[Array, Array, Array
         edges[-1] = last
     for low, high, weight in cells:
         parts = np.linspace(low, high, PARTS + 1) if low >= tail.edge else np.array([low, high])
-        parts = np.unique(np.ceil(parts)) if whole else parts
+        # Edges of two sorts of cells may lie a float or two apart, and have fewer parts between them.
+        parts = np.unique(np.ceil(parts) if whole else parts)
         # A cell of a single number has no finer parts.
         if high == np.nextafter(low, np.inf):
             parts = np.array([low, high])
