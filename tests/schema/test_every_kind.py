@@ -123,6 +123,33 @@ def test_what_lies_outside_is_absorbed_and_never_an_error(kind: str) -> None:
         assert code == (0 if kind == "boolean" else column.other_code)
 
 
+@pytest.mark.parametrize(
+    ("kind", "lower", "upper"),
+    [
+        ("date", "2024-02-20", "2024-03-05"),
+        ("date", "1924-02-20", "2024-03-05"),
+        ("duration", dt.timedelta(0), dt.timedelta(hours=1)),
+        ("integer", 3, 1000),
+        ("moment", "2024-02-29 11:00", "2024-02-29 13:30"),
+        ("moment", "2001-02-20 11:00", "2024-02-29 13:30"),
+        ("real", 0.25, 1e6),
+        ("time", "12:10", "12:50"),
+    ],
+)
+def test_ranges_found_under_much_noise_lie_within_declared_bounds(kind: str, lower: Any, upper: Any) -> None:
+    """Before, times were looked for over the whole day, and moments over whole days."""
+    example, cells = EXAMPLES[kind]
+    declared = type(example)(name="a", lower=lower, upper=upper, missing=True)
+    assert isinstance(declared, Binned)
+    rows = pa.table({"a": pa.array(cells[-2:] * 30)})
+    for _ in range(4):
+        made = mg.Synthesizer("independent", epsilon=0.3, schema=Schema((declared,))).fit(rows)
+        found = made.schema["a"]
+        assert isinstance(found, Binned)
+        assert declared.lower <= found.lower <= found.upper <= declared.upper
+        assert encode(made.sample_arrow(200, rng=0), Schema((declared,))).rows == 200  # strict
+
+
 @KIND
 def test_a_release_and_its_rows_pass_through_files(kind: str, tmp_path: Path) -> None:
     """From a CSV to a release, its file, and a CSV whose cells the same schema accepts."""

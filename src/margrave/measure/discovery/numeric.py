@@ -219,7 +219,7 @@ class NumericDiscovery:
             finer = seen.split(mass, unit)
             # Where no cell is split, nothing is to be learned from one more look, and all goes to the last.
             parts = [sum(parts, Fraction(0))] if len(finer) == len(seen.edges) else parts
-            seen = seen.combined(finer, *self._detail(finer, parts.pop(0)))
+            seen = seen.add_look(finer, *self._detail(finer, parts.pop(0)))
         return seen
 
     def _with_atoms(self, seen: Seen, step: float) -> Histogram:
@@ -349,12 +349,15 @@ class NumericDiscovery:
     def _edges(self) -> tuple[Array, Array, _Multiples]:
         """Cells of the look at the column's values and the counts expected of them, after looks at bounds
         and multiples."""
+        low, high = self._ends()
         if isinstance(self.column, Time):
-            edges = np.linspace(0.0, DAY, TIME_CELLS + 1)
+            edges = np.unique(np.rint(np.linspace(max(low, 0.0), min(high, float(DAY)), TIME_CELLS + 1)))
             coarse, counts = edges, self._even(edges)
             multiples = self._multiples(float(np.abs(edges).max()))
         elif isinstance(self.column, (Date, Moment)):
             edges, coarse, counts = self._calendar()
+            # Looks at whole days begin before a bound that has a time of day, and end after one.
+            edges = np.unique(np.clip(edges, low, high))
             multiples = self._multiples(float(np.abs(edges).max()))
         else:
             edges, coarse, counts, multiples = self._numbers()

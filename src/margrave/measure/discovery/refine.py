@@ -53,7 +53,7 @@ class Seen:
         """The edges of these cells, split where many rows are expected, as `split_cells`."""
         return split_cells(self.edges, self.weigh(), mass, unit)
 
-    def combined(self, finer: Array, noisy: Array, sigma: float) -> Seen:
+    def add_look(self, finer: Array, noisy: Array, sigma: float) -> Seen:
         """What is known after one more look, at these cells or at parts of them.
 
         Args:
