@@ -109,6 +109,12 @@ def test_conditional_aim_knows_a_spanning_tree_of_public_pairs_exactly_and_at_no
         np.testing.assert_allclose(model.project(one.clique), one.values, atol=2.0)
 
 
+def test_a_pair_of_public_ids_is_not_in_conditional_aims_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain, rows = Domain(tuple(SIZES), tuple(SIZES.values())), given()
+    monkeypatch.setattr("margrave.select.aim.MAX_PUBLIC_CELLS", 8)
+    assert {table.clique for table in span_public(domain, rows)} == {("a", "c"), ("b", "c")}
+
+
 def test_conditional_aim_anneals_as_aim_does() -> None:
     """The rho of a round is quadrupled where the model moved by less than its noise; the last takes all."""
     recorder, watched, _ = run(ConditionalAIM(), ConditionalPGM(given=given()))

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
     from margrave.schema.encoded import Encoded
 
+MAX_PUBLIC_CELLS = 1 << 20
+"""Cells of an exact pair of public columns at most: ids would make the junction tree too large."""
 DRAWS = Fraction(1, 10)
 """Share of a round's rho for its draw."""
 
@@ -279,7 +281,7 @@ class ConditionalAIM(Strategy):
 def span_public(domain: Domain, given: Encoded | None) -> list[KnownMarginal]:
     """Exact pairs of public columns along the spanning tree of the most mutual information.
 
-    Of all trees it is the one whose model is nearest to the rows (Chow and Liu 1968).
+    Pairs of more than MAX_PUBLIC_CELLS cells are left out, which may leave several trees. Of all trees it is the one whose model is nearest to the rows (Chow and Liu 1968).
 
     Args:
         domain: Of all columns.
@@ -288,10 +290,8 @@ def span_public(domain: Domain, given: Encoded | None) -> list[KnownMarginal]:
     if given is None or not given.rows:
         return []
     names = [name for name in domain.names if name in given.domain]
-    gains = {
-        pair: _find_information(count_table(given, domain, pair) / given.rows)
-        for pair in combinations(names, 2)
-    }
+    pairs = [pair for pair in combinations(names, 2) if domain.size(pair) <= MAX_PUBLIC_CELLS]
+    gains = {pair: _find_information(count_table(given, domain, pair) / given.rows) for pair in pairs}
     # Kruskal: the pair of the most information that joins two parts, until there is one part.
     part, found = {name: name for name in names}, []
     for pair in sorted(gains, key=lambda pair: -gains[pair]):
