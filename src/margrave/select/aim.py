@@ -281,7 +281,8 @@ class ConditionalAIM(Strategy):
 def span_public(domain: Domain, given: Encoded | None) -> list[KnownMarginal]:
     """Exact pairs of public columns along the spanning tree of the most mutual information.
 
-    Pairs of more than MAX_PUBLIC_CELLS cells are left out, which may leave several trees. Of all trees it is the one whose model is nearest to the rows (Chow and Liu 1968).
+    Pairs of more than MAX_PUBLIC_CELLS cells are left out, which may leave several trees. Of all trees it is
+    the one whose model is nearest to the rows (Chow and Liu 1968).
 
     Args:
         domain: Of all columns.
