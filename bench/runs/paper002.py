@@ -253,7 +253,7 @@ def compare_methods(cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> list[
         "",
         '`Synthesizer("auto", public=...)` at `replace`: its errors over those of the other, from the',
         "means of the runs below. Below 1 it is ahead. At epsilon 5 with 4 and 8 of 15 columns public in",
-        "choices 2 and 3, and at epsilon 5 of leads, Conditional AIM was measured before its model knew",
+        "choice 2, and at epsilon 5 of leads, Conditional AIM was measured before its model knew",
         "pairs of public columns; census with 4, 10 and 36 of 40 public, and at epsilon 5, is of before",
         "models were weighed by pair.",
         "",
