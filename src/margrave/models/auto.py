@@ -274,8 +274,10 @@ class Auto(Estimator["protocols.Model"]):
         rough = trials.rows * mu(trials.tables) <= ROUGH_SIGNAL
 
         def is_hopeless(model: GraphicalModel) -> bool:
+            if not rough:
+                return False
             loss, spread = trials.compare(trials.enter(model, setting), pilot)
-            return rough and loss > HOPELESS * spread
+            return loss > HOPELESS * spread
 
         grown = self._grow_roughly(trials.domain, half, ranked, trials.rows, trials.effort, is_hopeless)
         if not grown.kept or trials.is_late():
