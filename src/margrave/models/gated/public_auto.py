@@ -413,8 +413,6 @@ class PublicAuto(Estimator["protocols.Model"]):
         if not known:
             return gated.fit(domain, measurements, total=total, effort=effort)
         own = gated.fit(domain, measurements, effort=effort)
-        if effort.over:
-            return own
         other = self._fit_auto(domain, measurements, known, rows, effort)
         # What the deadline has cut short is not blended.
         return own if effort.over else BlendedModel(own, other, pool(domain, measurements))
