@@ -46,6 +46,9 @@ from margrave.models._sampling.rounding import draw_column
 from margrave.models._sampling.rows import picks
 from margrave.models.gated.blended import KEY as SHARE_KEY
 from margrave.models.gated.blended import BlendedModel, split_state
+from margrave.models.gated.determined import KEY as DETERMINED_KEY
+from margrave.models.gated.determined import PREFIX as DETERMINED_PREFIX
+from margrave.models.gated.determined import DeterminedModel, find_determined, restore_determined
 from margrave.models.gated.fitter import Gated
 from margrave.models.gated.gate import JointCodes, gate_joined, gate_rows, sum_by_code
 from margrave.models.registry import resolve
@@ -333,7 +336,8 @@ class PublicAuto(Estimator["protocols.Model"]):
     measured pair.
 
     Each row is taken from one of both, so that pairs are near the mean of both models' and what was measured
-    (`margrave.models.gated.blended`).
+    (`margrave.models.gated.blended`). A private attribute that a measured pair shows to be fixed by another
+    one is then drawn given that one alone (`margrave.models.gated.determined`).
 
     Rough fits, fits without public rows, and those where MAX_PUBLIC_SHARE of the attributes are public or the
     public tables have more than MAX_KNOWN_CELLS cells are the gated mixture.
@@ -406,16 +410,31 @@ class PublicAuto(Estimator["protocols.Model"]):
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
-        rows, gated = self.given, self._gated
+        rows = self.given
         if rows is None or effort.rough or effort.over:
-            return gated.fit(domain, measurements, total=total, effort=effort)
-        known = self._count_public(domain, pool(domain, measurements))
+            return self._gated.fit(domain, measurements, total=total, effort=effort)
+        tables = pool(domain, measurements)
+        fitted = self._fit_models(domain, measurements, tables, rows, effort)
+        counts = {name: tabulate_rows(rows, domain, (name,)) for name in rows.domain.names}
+        determined = [] if effort.over else find_determined(fitted, tables, counts)
+        return DeterminedModel(fitted, determined) if determined else fitted
+
+    def _fit_models(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        tables: Sequence[Pooled],
+        rows: Encoded,
+        effort: Effort,
+    ) -> protocols.Model:
+        """A blend of both models, or the gated mixture alone."""
+        gated, known = self._gated, self._count_public(domain, tables)
         if not known:
-            return gated.fit(domain, measurements, total=total, effort=effort)
+            return gated.fit(domain, measurements, effort=effort)
         own = gated.fit(domain, measurements, effort=effort)
         other = self._fit_auto(domain, measurements, known, rows, effort)
         # What the deadline has cut short is not blended.
-        return own if effort.over else BlendedModel(own, other, pool(domain, measurements))
+        return own if effort.over else BlendedModel(own, other, tables)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, NDArray[Any]]
@@ -425,6 +444,10 @@ class PublicAuto(Estimator["protocols.Model"]):
         Raises:
             ReleaseError: The state is not that of a model over this domain.
         """
+        if DETERMINED_KEY in state:
+            determined = restore_determined(domain, state)
+            inner = {key: part for key, part in state.items() if not key.startswith(DETERMINED_PREFIX)}
+            return DeterminedModel(self.restore(domain, measurements, inner), determined)
         if SHARE_KEY in state:
             share, own, rest = split_state(state)
             gated = self._gated.restore(domain, measurements, own)
