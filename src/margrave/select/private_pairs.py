@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,10 +13,14 @@ import numpy as np
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
+from margrave.schema.constraints.certain_lines import find_fixed_codes
 from margrave.schema.domain import Clique, Domain
 from margrave.select.screening import (
+    Dependence,
+    OneWays,
     appraisal_noise,
     buy_dependent_pairs,
+    choose_pairs,
     estimate_dependence,
     hides_pairs,
     summarise_one_ways,
@@ -38,6 +43,11 @@ if TYPE_CHECKING:
     from margrave.release import InferredMarginal, NoisyMarginal
     from margrave.schema.encoded import Encoded
 
+COPY = 0.8
+"""How much of the most that it can be a pair's appraised dependence is at least if it may be a copy."""
+LEAST_BOUND = 0.2
+"""Total variation from the product of the one-ways that a copy has at least if it is looked for."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,9 @@ class PrivatePairs(Strategy):
        look's where that says more, and the product of its one-ways. No pair gets less than the first look.
     5. One-way marginals of private columns are measured again, so that they have `screened_ones` of rho in
        all. Then all pairs are appraised for `screen` of rho: how far each is from the product of its
-       one-ways, of which the public ones are exact.
+       one-ways, of which the public ones are exact. Pairs that may be copies are bought first, and of an
+       attribute that another one fixes as noise shows (`margrave.schema.constraints.certain_lines`) no other
+       pair is looked at again.
     6. Pairs are taken from the most dependent on while their dependence exceeds `worth` times the noise that
        they would get, and share what remains in proportion to the root of their dependence. Of the others
        the fitter is told what the appraisal says.
@@ -193,7 +205,41 @@ class PrivatePairs(Strategy):
         on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
         ways = summarise_one_ways(curator, given)
         dependence = estimate_dependence(curator, pairs, ways, curator.total * self.screen)
+        dependence = self._buy_copies(curator, dependence, ways, given, on_step)
+        if not dependence:
+            return []
         return buy_dependent_pairs(curator, dependence, ways, self.worth, self.target, self.emphasis, on_step)
+
+    def _buy_copies(
+        self,
+        curator: Curator,
+        dependence: Mapping[Clique, Dependence],
+        ways: OneWays,
+        given: Encoded,
+        on_step: OnStep,
+    ) -> dict[Clique, Dependence]:
+        """Buy the pairs that may be copies; returns the pairs that are still worth a thought.
+
+        Of a private attribute that another one fixes no other pair is: those of the other say as much.
+        """
+        found = {pair: one.distance for pair, one in dependence.items()}
+        sigma = curator.sigma(curator.remaining)
+        weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
+        copies = {
+            pair: weights[pair]
+            for pair, apart in sorted(found.items(), key=lambda entry: -entry[1])
+            if pair in weights and apart >= COPY * ways.bound(pair) >= COPY * LEAST_BOUND
+        }
+        # A code that is drawn anew might break a rule (`margrave.models.gated.determined`).
+        if not copies or curator.domain.rules is not None:
+            return dict(dependence)
+        on_step(Step("measure", f"{len(copies)} pairs of near copies", 2, curator.progress))
+        share = math.fsum(copies.values()) / math.fsum(weights.values())
+        rho = curator.remaining * Fraction(share).limit_denominator(1000)
+        measure_shares(curator, apportion_rho(copies, rho))
+        fixed = _find_fixed(curator, list(copies), ways, given)
+        rest = dependence.keys() - copies
+        return {pair: dependence[pair] for pair in dependence if pair in rest and fixed.isdisjoint(pair)}
 
     def _pairs(self, domain: Domain) -> list[Clique]:
         known = set(self.public)
@@ -237,6 +283,27 @@ class PrivatePairs(Strategy):
         whole, looked = sum(worth.values()), float(self.look) / len(worth)
         wanted = {clique: max(value / whole - looked, 0.0) for clique, value in worth.items()}
         return apportion_rho(wanted if any(wanted.values()) else worth, left)
+
+
+def _find_fixed(curator: Curator, pairs: Sequence[Clique], ways: OneWays, given: Encoded) -> set[str]:
+    """The private attributes that another one is seen to fix in some measured pairs.
+
+    None that fixes another, so that what is drawn given one alone follows from one whose pairs are bought.
+    """
+    bought = {table.clique: table for table in curator.measurements}
+    fixed: set[str] = set()
+    fixing: set[str] = set()
+    for one, two in pairs:
+        table = bought[one, two]
+        for by, name, values, sigma in (
+            (one, two, table.values, table.sigmas),
+            (two, one, table.values.T, table.sigmas.T),
+        ):
+            able = name not in given.domain and name not in fixed | fixing and by not in fixed
+            if able and find_fixed_codes(values, sigma, ways.rows * ways.shares[by]) is not None:
+                fixed.add(name)
+                fixing.add(by)
+    return fixed
 
 
 def _estimate_worth(model: Model, measured: Sequence[NoisyMarginal]) -> dict[Clique, float]:

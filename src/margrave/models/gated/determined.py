@@ -4,24 +4,23 @@ A copy, the name beside a code, or a country beside its city. A model that pays 
 holds the less of it the larger the noise is, though a table of near-certainties is plain to see in noise that
 hides all else: each line of it has one cell far above the noise, with all of the line's rows.
 
-In a measured pair of `by` and `name` with noise of standard deviation s, a cell is visible above VISIBLE s.
-`name` is determined by `by` where (`find_determined`)
-
-1. the largest cells of the lines that have a visible one hold LEAST_FIXED of these lines' rows or more, which
-   are exact for a public `by`, and these lines LEAST_SEEN of all rows;
-2. no code of `name` holds more than MOST_ALIKE of them, or a nearly constant attribute would lose its rest;
-3. the table that has all rows of a line in its largest cell is closer to the measured one than the model's
-   is. For either table T, sum (y - T)^2 - s^2 estimates the sum of its squared errors, and the difference of
-   both has a standard deviation of at most 2 sqrt(sum s^2 (T - T')^2), which it has to exceed.
+In a measured pair of `by` and `name` with noise of standard deviation s, `name` is determined by `by` where
+nearly all rows of the lines that noise lets one see are in one cell a line
+(`margrave.schema.constraints.certain_lines`), and the table that has all of them there is closer to the
+measured one than the model's is. For either table T, sum (y - T)^2 - s^2 estimates the sum of its squared
+errors, and the difference of both has a standard deviation of at most 2 sqrt(sum s^2 (T - T')^2), which it
+has to exceed (`find_determined`). Of an attribute with no other measured pair nothing else is known, and it
+need not.
 
 In rows drawn from the model, `name` is then drawn anew given `by` alone: the code of the largest cell, and in
-lines without a visible one as the model's pair has it. Where a table of `by` with a third attribute is exact,
+lines that noise hides as the model's pair has it. Where a table of `by` with a third attribute is exact,
 as of two public ones, that of `name` with it is nearly so.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_letters
@@ -35,6 +34,7 @@ from margrave.limits import Deadline
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import draw_column, order_by_group
+from margrave.schema.constraints.certain_lines import HIDDEN, find_fixed_codes
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 
@@ -43,14 +43,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-VISIBLE = 3.0
-"""Standard deviations of noise above which a cell is visible."""
-LEAST_FIXED = 0.95
-"""Share of the rows of visible lines that their largest cells hold at least."""
-LEAST_SEEN = 0.5
-"""Share of all rows that are in visible lines at least."""
-MOST_ALIKE = 0.9
-"""Share of the rows of visible lines that one code of the determined attribute holds at most."""
 PREFIX = "determined_"
 """How the names of a state's arrays begin that the inner model's do not have."""
 KEY = PREFIX + "pairs"
@@ -187,6 +179,7 @@ def find_determined(
         for table in tables
         if len(table.clique) == 2 and not table.inferred and not set(table.clique) <= set(public)
     ]
+    partners = Counter(name for table in pairs for name in table.clique)
     found: list[tuple[bool, float, Determined]] = []
     for table, own in zip(pairs, model.project_many([table.clique for table in pairs]), strict=True):
         one, two = table.clique
@@ -198,7 +191,7 @@ def find_determined(
             if name not in public:
                 counts = public[by] if by in public else np.maximum(expected, 0.0).sum(axis=1)
                 gain, shares = _judge_pair(values, sigma, expected, np.asarray(counts, dtype=np.float64))
-                if gain > 1.0:
+                if gain > 1.0 or (gain > -np.inf and partners[name] == 1):
                     found.append((by in public, gain, Determined(name, by, shares)))
     found.sort(key=lambda entry: entry[:2], reverse=True)
     return _order_acyclic([one for _, _, one in found])
@@ -207,26 +200,17 @@ def find_determined(
 def _judge_pair(values: Floats, sigma: Floats, expected: Floats, counts: Floats) -> tuple[float, Floats]:
     """By how many standard deviations a table of certainties is closer than the model's; its shares.
 
-    0 where the measured pair does not show that lines are certain. All tables have shape [codes of what
+    -inf where the measured pair does not show that lines are certain. All tables have shape [codes of what
     fixes, codes of what is fixed], counts [codes of what fixes].
     """
-    lines = np.arange(len(values))
-    top = values.argmax(axis=1)
-    largest = values[lines, top]
-    seen = (largest > VISIBLE * sigma[lines, top]) & (counts > 0)
-    rows = float(counts[seen].sum())
-    alike = np.bincount(top[seen], counts[seen], minlength=values.shape[1])
-    certain = (
-        rows >= LEAST_SEEN * float(counts.sum())
-        and float(largest[seen].sum()) >= LEAST_FIXED * rows
-        and float(alike.max()) <= MOST_ALIKE * rows
-    )
+    codes = find_fixed_codes(values, sigma, counts)
     whole = np.maximum(expected, 0.0)
     shares = whole / np.maximum(whole.sum(axis=1, keepdims=True), 1e-300)
-    if not certain:
-        return 0.0, shares
+    if codes is None:
+        return -math.inf, shares
+    seen = np.flatnonzero(codes != HIDDEN)
     shares[seen] = 0.0
-    shares[lines[seen], top[seen]] = 1.0
+    shares[seen, codes[seen]] = 1.0
     certainties = shares * counts[:, None]
     difference = float(((values - expected) ** 2 - (values - certainties) ** 2).sum())
     spread = 2.0 * math.sqrt(float((sigma**2 * (certainties - expected) ** 2).sum()))
