@@ -33,6 +33,11 @@ def open_rows(epsilon: float, rows: int = 4000) -> tuple[Curator, Ledger, Encode
     rng = np.random.default_rng(0)
     data = {name: rng.integers(0, size, rows) for name, size in SIZES.items()}
     data["x"] = np.where(rng.random(rows) < 0.1, data["x"], data["a"])
+    return open_table(data, epsilon)
+
+
+def open_table(data: dict[str, np.ndarray], epsilon: float) -> tuple[Curator, Ledger, Encoded]:
+    """A curator of these columns, its ledger, and the public ones."""
     source, _ = open_source(pa.table(data))
     neighbours = Neighbours(Unit(), "replace_private", PUBLIC)
     ledger = Ledger(epsilon=epsilon, delta=1e-6, neighbours=neighbours, accountant=GDP())
@@ -88,3 +93,18 @@ def test_public_one_ways_are_never_bought() -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         PrivatePairs(**settings)
+
+
+def test_of_what_a_public_column_fixes_no_other_pair_is_bought() -> None:
+    rng = np.random.default_rng(0)
+    data = {name: rng.integers(0, size, 4000) for name, size in SIZES.items()}
+    data["x"] = data["a"].copy()
+    # Both depend on a, so that pairs of x with them do as well.
+    data["y"] = np.where(rng.random(4000) < 0.4, data["y"], data["a"])
+    data["b"] = np.where(rng.random(4000) < 0.4, data["b"], data["a"])
+    curator, ledger, given = open_table(data, 0.5)
+    pairs = buy(curator, given, hidden=0.01)
+    assert ("a", "x") in pairs
+    assert ("a", "y") in pairs
+    assert [pair for pair in pairs if "x" in pair] == [("a", "x")]
+    assert ledger.remaining == pytest.approx(0, abs=1e-6)

@@ -1,0 +1,192 @@
+"""Determined attributes: when a measured pair shows one, what rows and marginals hold then, and their state."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from margrave.errors import InputError, ReleaseError
+from margrave.models._base.pooling import pool
+from margrave.models.gated.determined import (
+    KEY,
+    Determined,
+    DeterminedModel,
+    find_determined,
+    restore_determined,
+)
+from margrave.models.gated.public_auto import PublicAuto
+from margrave.models.independent import Independent
+from margrave.release import NoisyMarginal
+from margrave.schema.constraints.certain_lines import HIDDEN, find_fixed_codes
+from margrave.schema.constraints.codes import CodeRules
+from margrave.schema.domain import Domain
+from margrave.schema.encoded import Encoded
+
+DOMAIN = Domain(("p", "q", "copy", "name", "other"), (8, 3, 8, 4, 3))
+ROWS = 8000
+
+
+def draw(seed: int = 0) -> Encoded:
+    """`copy` is p but for one row in a hundred, `name` follows from `copy`, q and `other` depend on p."""
+    rng = np.random.default_rng(seed)
+    p = rng.integers(0, 8, ROWS)
+    copy = np.where(rng.random(ROWS) < 0.01, rng.integers(0, 8, ROWS), p)
+    q = np.where(rng.random(ROWS) < 0.5, p % 3, rng.integers(0, 3, ROWS))
+    other = np.where(rng.random(ROWS) < 0.5, p // 3, rng.integers(0, 3, ROWS))
+    return Encoded(DOMAIN, tuple(part.astype(np.uint8) for part in (p, q, copy, copy // 2, other)))
+
+
+def count(rows: Encoded, *clique: str) -> np.ndarray:
+    table = np.zeros(rows.domain.shape(clique))
+    np.add.at(table, tuple(rows.column(name) for name in clique), 1.0)
+    return table
+
+
+def release(rows: Encoded, sigma: float, *cliques: tuple[str, ...]) -> list[NoisyMarginal]:
+    rng = np.random.default_rng(1)
+    tables = [(clique, count(rows, *clique)) for clique in cliques]
+    return [NoisyMarginal(c, t + sigma * rng.standard_normal(t.shape), sigma) for c, t in tables]
+
+
+ONES = tuple((name,) for name in DOMAIN.names)
+PAIRS = (("p", "copy"), ("copy", "name"), ("p", "other"), ("q", "other"))
+
+
+def find(sigma: float, domain: Domain = DOMAIN) -> list[tuple[str, str]]:
+    """What is found over a model that knows one-ways alone."""
+    rows = draw()
+    tables = release(rows, sigma, *ONES, *PAIRS)
+    model = Independent().fit(domain, tables, total=ROWS)
+    public = {"p": count(rows, "p"), "q": count(rows, "q")}
+    return [(one.name, one.by) for one in find_determined(model, pool(domain, tables), public)]
+
+
+def test_what_a_visible_pair_fixes_is_found_in_the_order_of_drawing_and_nothing_else() -> None:
+    assert find(40.0) == [("copy", "p"), ("name", "copy")]
+
+
+def test_in_noise_that_hides_the_lines_nothing_is_found() -> None:
+    assert find(600.0) == []
+
+
+def test_where_rules_hold_nothing_is_looked_for() -> None:
+    ruled = dataclasses.replace(DOMAIN, rules=CodeRules(()))
+    assert find(40.0, ruled) == []
+
+
+def test_a_model_that_holds_the_pair_is_left_alone() -> None:
+    rows = draw()
+    tables = release(rows, 40.0, ("p", "copy"), ("copy", "other"))
+
+    class Exact(DeterminedModel):
+        def project_many(self, cliques):  # type: ignore[no-untyped-def]
+            return [count(rows, *clique) for clique in cliques]
+
+    model = Exact(Independent().fit(DOMAIN, release(rows, 1.0, *ONES), total=ROWS), ())
+    assert find_determined(model, pool(DOMAIN, tables), {"p": count(rows, "p")}) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "fixed"),
+    [
+        (np.diag([300.0, 300, 300]), [0, 1, 2]),
+        (np.diag([300.0, 300, 40]), [0, 1, HIDDEN]),  # the last line is within three standard deviations
+        (np.diag([300.0, 300, 300]) + 40.0, None),  # four fifths of a line in one cell are too few
+        (np.array([[300.0, 0, 0]] * 3), None),  # nearly constant
+        (np.diag([100.0, 10, 10]) + np.array([[0, 0, 0], [0, 0, 200], [200, 0, 0]]), None),  # few rows seen
+    ],
+)
+def test_lines_are_certain_where_noise_shows_that_one_code_has_their_rows(
+    table: np.ndarray, fixed: list[int] | None
+) -> None:
+    sigma = np.full(table.shape, 20.0)
+    if fixed is None and table[1, 2] == 200:
+        sigma[1:] = 100.0
+    found = find_fixed_codes(table, sigma, table.sum(axis=1))
+    assert (None if found is None else found.tolist()) == fixed
+
+
+def determine() -> DeterminedModel:
+    rows = draw()
+    inner = Independent().fit(DOMAIN, release(rows, 1.0, *ONES), total=ROWS)
+    shares = np.eye(8)
+    shares[7] = 1 / 8  # a line that noise hid
+    return DeterminedModel(
+        inner, [Determined("copy", "p", shares), Determined("name", "copy", np.repeat(np.eye(4), 2, axis=0))]
+    )
+
+
+def test_rows_hold_what_is_fixed_and_keep_everything_else() -> None:
+    model = determine()
+    given = {"p": draw().column("p")}
+    rows = model.sample(ROWS, np.random.default_rng(0), given)
+    np.testing.assert_array_equal(rows.column("p"), given["p"])
+    seen = rows.column("p") != 7
+    np.testing.assert_array_equal(rows.column("copy")[seen], rows.column("p")[seen])
+    np.testing.assert_array_equal(rows.column("name"), rows.column("copy") // 2)
+    hidden = np.bincount(rows.column("copy")[~seen], minlength=8)
+    assert hidden.max() - hidden.min() <= 1  # systematic, not a draw for each row
+
+
+def test_marginals_of_any_order_are_those_of_rows() -> None:
+    model = determine()
+    rows = model.sample(ROWS, np.random.default_rng(0))
+    for clique in (
+        ("copy",),
+        ("name", "p"),
+        ("p", "name"),
+        ("other", "copy", "q"),
+        ("name", "copy", "p"),
+        ("q",),
+    ):
+        expected = model.project(clique)
+        assert expected.shape == DOMAIN.shape(clique)
+        assert np.abs(expected - count(rows, *clique)).sum() < 0.1 * ROWS
+    for one, many in zip(PAIRS, model.project_many(PAIRS), strict=True):
+        np.testing.assert_allclose(model.project(one), many)
+    with pytest.raises(InputError, match="repeats"):
+        model.project(("copy", "copy"))
+
+
+def test_given_codes_of_a_determined_attribute_stay() -> None:
+    rows = determine().sample(50, np.random.default_rng(0), {"copy": 5})
+    assert set(rows.column("copy")) == {5}
+    assert set(rows.column("name")) == {2}
+
+
+def test_public_auto_finds_what_is_fixed_and_it_come_back() -> None:
+    rows = draw()
+    pairs = [("p", "copy"), ("p", "other"), ("q", "other"), ("copy", "other"), ("q", "copy")]
+    tables = release(rows, 60.0, ("copy",), ("other",), ("name",), *pairs, ("copy", "name"))
+    given = Encoded(DOMAIN.project(("p", "q")), (rows.column("p"), rows.column("q")))
+    model = PublicAuto(given=given).fit(DOMAIN, tables)
+    assert isinstance(model, DeterminedModel)
+    assert ("name", "copy") in [(one.name, one.by) for one in model.determined]
+    known = {name: given.column(name) for name in ("p", "q")}
+    drawn = model.sample(ROWS, np.random.default_rng(0), known)
+    np.testing.assert_array_equal(drawn.column("name"), drawn.column("copy") // 2)
+    again = PublicAuto().restore(DOMAIN, tables, model.state())
+    for clique in (("p", "copy"), ("copy", "other"), ("q",)):
+        np.testing.assert_allclose(again.project(clique), model.project(clique), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {KEY: np.array([[2, 9], [3, 2]])},
+        {KEY: np.array([2, 0])},
+        {KEY: np.array([[2, 0], [0, 2]])},  # a circle
+        {"determined_0": np.ones((2, 2))},
+        {"determined_1": np.full((8, 4), np.nan)},
+    ],
+)
+def test_a_damaged_state_is_refused(damage: dict[str, np.ndarray]) -> None:
+    state = determine().state()
+    assert [(one.name, one.by) for one in restore_determined(DOMAIN, state)] == [
+        ("copy", "p"),
+        ("name", "copy"),
+    ]
+    with pytest.raises(ReleaseError, match="damaged"):
+        restore_determined(DOMAIN, {**state, **damage})
