@@ -1,4 +1,4 @@
-"""Determined attributes: when a measured pair shows one, what rows and marginals hold then, and their state."""
+"""Determined attributes: when a pair shows one, what rows and marginals hold then, and their state."""
 
 from __future__ import annotations
 

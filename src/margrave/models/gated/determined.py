@@ -12,9 +12,10 @@ errors, and the difference of both has a standard deviation of at most 2 sqrt(su
 has to exceed (`find_determined`). Of an attribute with no other measured pair nothing else is known, and it
 need not.
 
-In rows drawn from the model, `name` is then drawn anew given `by` alone: the code of the largest cell, and in
-lines that noise hides as the model's pair has it. Where a table of `by` with a third attribute is exact,
-as of two public ones, that of `name` with it is nearly so.
+In rows drawn from the model, `name` is then drawn anew given `by` alone: the code of the largest cell with
+the share of rows that these cells hold together, or all where noise explains what is missing; else, and in
+lines that noise hides, as the model's pair has it. Where a table of `by` with a third attribute is exact, as
+of two public ones, that of `name` with it is nearly so.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+EXACT = 2.0
+"""Standard deviations within which of all rows largest cells are taken to hold all."""
 PREFIX = "determined_"
 """How the names of a state's arrays begin that the inner model's do not have."""
 KEY = PREFIX + "pairs"
@@ -191,7 +194,7 @@ def find_determined(
             if name not in public:
                 counts = public[by] if by in public else np.maximum(expected, 0.0).sum(axis=1)
                 gain, shares = _judge_pair(values, sigma, expected, np.asarray(counts, dtype=np.float64))
-                if gain > 1.0 or (gain > -np.inf and partners[name] == 1):
+                if gain > 1.0 or (gain > -math.inf and partners[name] == 1):
                     found.append((by in public, gain, Determined(name, by, shares)))
     found.sort(key=lambda entry: entry[:2], reverse=True)
     return _order_acyclic([one for _, _, one in found])
@@ -209,8 +212,15 @@ def _judge_pair(values: Floats, sigma: Floats, expected: Floats, counts: Floats)
     if codes is None:
         return -math.inf, shares
     seen = np.flatnonzero(codes != HIDDEN)
-    shares[seen] = 0.0
-    shares[seen, codes[seen]] = 1.0
+    top = seen, codes[seen]
+    rows = float(counts[seen].sum())
+    held = float(values[top].sum()) / rows
+    if held + EXACT * math.sqrt(float((sigma[top] ** 2).sum())) / rows >= 1.0:
+        held = 1.0
+    # Of what is not in the largest cells the model knows best where it is.
+    shares[top] = 0.0
+    shares[seen] *= (1.0 - held) / np.maximum(shares[seen].sum(axis=1, keepdims=True), 1e-300)
+    shares[top] = 1.0 - shares[seen].sum(axis=1)
     certainties = shares * counts[:, None]
     difference = float(((values - expected) ** 2 - (values - certainties) ** 2).sum())
     spread = 2.0 * math.sqrt(float((sigma**2 * (certainties - expected) ** 2).sum()))
