@@ -94,8 +94,9 @@ def test_the_memory_of_the_plan_is_what_the_selector_says_it_holds() -> None:
             return Strategy.expect_holdings(self, sizes, signal)
 
     schema = mg.Schema.from_sizes({f"c{i}": 100 for i in range(150)})
+    table = pa.table({name: [0] * 10 for name in schema.names})
     told, silent = (
-        mg.Synthesizer(select=strategy, model="scaling", epsilon=4.0, schema=schema).plan(rows=1000)
+        mg.Synthesizer(select=strategy, model="scaling", epsilon=4.0, schema=schema).plan(table, rows=1000)
         for strategy in (toy.Chain(), Silent())
     )
     neighbours, pairs = 149 * 100**2, 150 * 149 / 2 * 100**2
