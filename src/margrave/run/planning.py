@@ -25,7 +25,7 @@ from margrave.models._base.memory import MIN_MEMORY
 from margrave.models.registry import resolve
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.run.costs import REFERENCE, Costs, Work, expect_costs
-from margrave.run.moments import share_dependencies
+from margrave.run.moments import list_dependency_pairs, share_dependencies
 from margrave.schema.columns import Binned, Column, Listed
 from margrave.select.strategy import ONE, PAIR
 
@@ -539,7 +539,7 @@ def _shares(synthesizer: Synthesizer, schema: Schema, counted: bool) -> dict[str
     """Shares of rho in the order in which they are spent, by stage."""
     moments, discovery = synthesizer.moment_shares, synthesizer.discovery_share(schema)
     shares, rest = {"discover": discovery}, 1 - discovery
-    dependencies = share_dependencies(schema, synthesizer.neighbours.public)
+    dependencies = share_dependencies(list_dependency_pairs(schema, synthesizer.neighbours.public))
     shares["declared dependencies"] = rest * dependencies
     rest *= 1 - dependencies
     if moments.decides:
@@ -565,7 +565,7 @@ def _spent_apart(synthesizer: Synthesizer, schema: Schema) -> Fraction:
 
     Where a run decides what most of rho buys, it is foretold for one that decides for tables.
     """
-    dependencies = share_dependencies(schema, synthesizer.neighbours.public)
+    dependencies = share_dependencies(list_dependency_pairs(schema, synthesizer.neighbours.public))
     kept = (1 - synthesizer.discovery_share(schema)) * (1 - dependencies)
     return 1 - kept * (1 - synthesizer.moment_shares.sums)
 
