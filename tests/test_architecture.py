@@ -20,7 +20,7 @@ ROOMS = {
     "extensions": {"errors"},
     "entropy": set(),
     "html_card": set(),
-    "progress": set(),
+    "progress": {"html_card"},
     "limits": {"errors"},
     "protocols": set(),
     "files": {"errors", "schema"},

@@ -40,7 +40,7 @@ from margrave.run.options import (
     use_estimator,
     use_strategy,
 )
-from margrave.run.planning import Plan
+from margrave.run.plan import Plan
 from margrave.run.public import (
     check_columns,
     choose_recipe,
