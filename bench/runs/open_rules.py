@@ -5,7 +5,7 @@
 
 In each table of the nursery (docs/nursery.md) up to --rules exact dependencies between listed columns are
 looked for, those whose determining column has the most codes first, and declared without a table; all values
-are declared. A share of rho (`margrave.run.moments.DEPENDENCY`) buys the pair of each, 0 none; then the
+are declared. A share of rho (`margrave.run.buying.DEPENDENCY`) buys the pair of each, 0 none; then the
 method runs. A line a setting: mean total variation of all pairs, the share of synthetic rows whose two
 values do not stand together in any real row, and how many rules were left unread, in which case such rows
 are drawn at random. Delta 1e-6.

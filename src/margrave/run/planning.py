@@ -19,8 +19,8 @@ from margrave.methods import method
 from margrave.models._base.memory import MIN_MEMORY
 from margrave.models.registry import resolve
 from margrave.privacy.ledger.ledger import Ledger
+from margrave.run.buying import list_dependency_pairs, share_dependencies
 from margrave.run.costs import REFERENCE, Costs, Work, expect_costs
-from margrave.run.moments import list_dependency_pairs, share_dependencies
 from margrave.run.plan import Plan, say_span
 from margrave.schema.columns import Binned, Column, Listed
 from margrave.select.strategy import ONE, PAIR

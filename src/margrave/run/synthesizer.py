@@ -18,7 +18,7 @@ from margrave.privacy.ledger.location import BookAttempt, LedgerLocation
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Provenance, Release
-from margrave.run.moments import Buyer, note_decision, share_moments
+from margrave.run.buying import Buyer, note_decision, share_moments
 from margrave.run.options import (
     accountant,
     check_deadline,
