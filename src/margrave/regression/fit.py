@@ -16,7 +16,6 @@ from margrave.archive import load_release
 from margrave.errors import InputError, invalid
 from margrave.limits import one_blas_thread
 from margrave.models.registry import resolve
-from margrave.regression.blend import blend_target_tables, find_prior
 from margrave.regression.coefficients import Coefficients, Fit
 from margrave.regression.design import Design, KeptTables, ModelTables, centre
 from margrave.regression.encoding import (
@@ -29,6 +28,7 @@ from margrave.regression.families import FAMILIES, Family, family_of
 from margrave.regression.inference import find_directions, find_reach, row_scores, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
+from margrave.regression.prior import find_prior
 from margrave.regression.sums import MeasuredSums, Sharpened, Sums, label_means, model_sums
 from margrave.release import MIN_RESIDUAL_DEVIATIONS, Release
 from margrave.tables.estimates import PooledTables
@@ -193,8 +193,7 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     sums = _gather_sums(release, tables, design, (labelled, crossed))
     if not design.whole:
         crossed = rows.cross(np.ones(len(rows.labels)))
-    start = Start(rows, tables, (labelled, crossed))
-    theta, hessian = _estimate(release, design, family, sums, start, options.source)
+    theta, hessian = _estimate(design, rows, family, sums, (labelled, crossed), tables, options.source)
     state = Fit(design, family, replace(rows), sums, options.of)  # without what the rows keep for the search
     notes = _notes(sums, options.source)
     directions = find_directions(design, crossed, sums if sums.complete else None)
@@ -323,51 +322,39 @@ def _notes(sums: Sums, source: str) -> list[str]:
     return [told]
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a model says of a regression.
-
-    Args:
-        rows: Drawn from it.
-        tables: Its tables.
-        sums: X'y, shape [p], and X'X, shape [p, p].
-    """
-
-    rows: ModelRows
-    tables: ModelTables
-    sums: tuple[Floats, Floats]
-
-
 def _estimate(
-    release: Release, design: Design, family: Family, sums: Sums, start: Start, source: str
+    design: Design,
+    rows: ModelRows,
+    family: Family,
+    sums: Sums,
+    own: tuple[Floats, Floats],
+    model: ModelTables,
+    source: str,
 ) -> tuple[Floats, Floats]:
     """The coefficients, shape [p], and minus the derivative of the score at those of the model, [p, p].
 
     Args:
-        release: Whose measurements these are.
-        design, family: Of the regression.
+        design, rows, family: Of the regression.
         sums: What was measured.
-        start: What the release's model says.
+        own: X'y and X'X of the model.
+        model: The tables of the release's.
         source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
             For least squares the diagonal of X'X at a level is raised to the standard deviation of its noise
             where it is below: levels of which the model holds hardly a row had coefficients of several ranges
             of the target. The likelihood of a target that a feature separates is the worse for it; a logistic
-            regression of which pairs are missing has a prior instead (`find_prior`), and its model is mixed
-            with that of the target's tables.
+            regression of which pairs are missing has a prior instead (`find_prior`).
     """
-    ridge, sharp, pull = np.zeros(design.size), None, np.zeros(design.size)
-    if source == "both" and design.whole and family is LOGISTIC and not sums.complete:
-        tables, rows = blend_target_tables(release, design, start.rows, start.tables, sums)
-        start = Start(rows, tables, model_sums(design, tables))
-        ridge, centre = find_prior(design, rows, sums, *start.sums)
-        pull = ridge * centre
-    rows, model, (labelled, crossed) = start.rows, start.tables, start.sums
     size = float(rows.labels.std()) if family.name == "linear" else 1.0
+    (labelled, crossed), ridge, sharp = own, np.zeros(design.size), None
+    pull = np.zeros(design.size)  # a ridge around a centre: score less ridge (theta - centre)
     if source == "both" and design.whole:
         sharp = sums.sharpen(model)
         if family.name == "linear":
             labelled = labelled + (sharp.moved if sums.joint else 0.0)
             ridge = np.maximum(sums.square_deviations() - np.diag(crossed), 0.0)
+        elif family is LOGISTIC and not sums.complete:
+            ridge, centre = find_prior(design, rows, sums, labelled, crossed)
+            pull = ridge * centre
     means = () if family.affine else label_means(design, model)
     theta, hessian = fit_model(design, rows, family, labelled + pull, crossed, ridge, means)
     if source != "both" or sharp is None or size == 0.0:  # a target that never differs leaves nothing to move

@@ -209,10 +209,6 @@ class PooledSums:
         values, noise = self.residual(np.zeros(self._design.size))
         return values, np.diag(noise), np.ones(self._design.size, dtype=np.bool_)
 
-    def label_signal(self) -> tuple[float, int]:
-        """As `MeasuredSums.label_signal`."""
-        return self._tables.label_signal()
-
     def sharpen(self, model: ModelTables) -> Sharpened:
         """As `MeasuredSums.sharpen`."""
         return self._tables.sharpen(model)

@@ -24,8 +24,6 @@ from margrave.schema.domain import Clique
 from margrave.tables.estimates import PooledTables
 
 Floats = NDArray[np.float64]
-INDEPENDENT = 1e-9
-"""Share of the largest variance below which a combination of a feature's numbers counts as 0 in all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +67,6 @@ class Sums(Protocol):
 
     def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """b, shape [p]; the variances of its noise, shape [p]; and which of it was measured."""
-
-    def label_signal(self) -> tuple[float, int]:
-        """b'b in units of its noise, over the pairs with the target; and its mean if b were noise alone."""
 
     def sharpen(self, model: ModelTables) -> Sharpened:
         """What tables that are not below 0 say beyond the model's, in X'y."""
@@ -232,25 +227,6 @@ class MeasuredSums:
         for j, name in enumerate(design.names):
             known[design.places(j)] = self._tables.holds((name, design.target))
         return self._sum(scores), self._variances(scores), known
-
-    def label_signal(self) -> tuple[float, int]:
-        """b' C^-1 b over the pairs with the target that were measured, and how many numbers b has.
-
-        C is the covariance of the noise of one feature's part of b = X'y; parts of two features count as
-        independent. Where the target depends on no feature, the mean of the first is the second.
-        """
-        design, square, count = self._design, 0.0, 0
-        for j, name in enumerate(design.names):
-            clique = (name, design.target)
-            if not self._tables.holds(clique):
-                continue
-            matrix, spread = design.matrices[j], self._tables.variances(clique) @ design.labels**2
-            own = matrix @ (self._tables.table(clique) @ design.labels)
-            values, vectors = np.linalg.eigh((matrix * spread) @ matrix.T)
-            held = values > INDEPENDENT * max(float(values[-1]), 0.0)
-            square += float(((own @ vectors[:, held]) ** 2 / values[held]).sum())
-            count += int(held.sum())
-        return square, count
 
     def sharpen(self, model: ModelTables) -> Sharpened:
         """What tables that are not below 0 say of X'y beyond the model; of pairs that were measured.
