@@ -20,7 +20,7 @@ ROOMS = {
     "extensions": {"errors"},
     "entropy": set(),
     "html_card": set(),
-    "progress": set(),
+    "progress": {"html_card"},
     "limits": {"errors"},
     "protocols": set(),
     "files": {"errors", "schema"},
@@ -46,7 +46,7 @@ ROOMS = {
 }
 """What each room may import of the others; the front doors `__init__` and `__main__` may import all."""
 
-PICTURES = {"html", "pictures"}
+PICTURES = {"html", "pictures", "triangle"}
 SHARED = {"_base", "_sampling", "_grouping", "_torch", "_mixture", "_products"}
 INSIDE: dict[str, dict[str, set[str]]] = {
     "privacy": {
@@ -82,6 +82,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     "report": {
         "html": set(),
         "pictures": {"html"},
+        "triangle": {"html"},
         "release": PICTURES,
         "comparison": PICTURES | {"release"},
     },

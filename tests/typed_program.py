@@ -14,7 +14,7 @@ from typing_extensions import assert_type
 
 import margrave as mg
 from margrave.evaluation.comparison import Comparison
-from margrave.run.planning import Plan
+from margrave.run.plan import Plan
 
 
 def release(path: Path) -> mg.Synthesis:

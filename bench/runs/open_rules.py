@@ -5,7 +5,7 @@
 
 In each table of the nursery (docs/nursery.md) up to --rules exact dependencies between listed columns are
 looked for, those whose determining column has the most codes first, and declared without a table; all values
-are declared. A share of rho (`margrave.run.moments.DEPENDENCY`) buys the pair of each, 0 none; then the
+are declared. A share of rho (`margrave.run.buying.DEPENDENCY`) buys the pair of each, 0 none; then the
 method runs. A line a setting: mean total variation of all pairs, the share of synthetic rows whose two
 values do not stand together in any real row, and how many rules were left unread, in which case such rows
 are drawn at random. Delta 1e-6.
@@ -29,7 +29,7 @@ import margrave as mg
 from margrave.benchmark.nursery import find_nursery_table
 from margrave.benchmark.prepared import read_schema
 from margrave.engines.frames import read_table
-from margrave.run import moments
+from margrave.run import buying
 from margrave.schema.columns import Listed
 from margrave.schema.constraints.rules import Determines
 from margrave.schema.encode import encode
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--rules", type=int, default=2)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    look = moments.find_open_dependencies
+    look = buying.find_open_dependencies
     for name in given.tables:
         entry = find_nursery_table(name)
         table = read_table(entry.load())[0]
@@ -91,8 +91,8 @@ def main() -> None:
             name, table.num_rows, "rows;", ", ".join(f"{rule.by} -> {rule.of}" for rule in rules), flush=True
         )
         for epsilon, method, share in product(given.epsilon, given.methods, given.shares):
-            moments.DEPENDENCY = Fraction(share).limit_denominator(1000)
-            moments.find_open_dependencies = look if share else lambda *_: ()
+            buying.DEPENDENCY = Fraction(share).limit_denominator(1000)
+            buying.find_open_dependencies = look if share else lambda *_: ()
             for _ in range(given.repeats):
                 made = mg.Synthesizer(method, epsilon=epsilon, delta=1e-6, schema=ruled).fit(table)
                 found = judge(table, made.sample_arrow(table.num_rows, rng=0), schema, rules)

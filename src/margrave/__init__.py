@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from margrave.auditing import Audit, audit
     from margrave.privacy.ledger.book import Book
     from margrave.privacy.unit import Unit
+    from margrave.progress import show_progress
     from margrave.release import Guarantee, NoisyMarginal, Provenance, Release
     from margrave.run import slicing
     from margrave.run.evaluate import evaluate, review
-    from margrave.run.notebook import show_progress
     from margrave.run.owner_sizes import owner_sizes
     from margrave.run.synthesis import Synthesis, load
     from margrave.run.synthesizer import Synthesizer, synthesize
@@ -130,7 +130,7 @@ _HOMES = {
     "owner_sizes": "margrave.run.owner_sizes",
     "read_tables": "margrave.tables.files",
     "review": "margrave.run.evaluate",
-    "show_progress": "margrave.run.notebook",
+    "show_progress": "margrave.progress",
     "synthesize": "margrave.run.synthesizer",
 }
 _ROOMS = {

@@ -7,20 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from margrave import select
 from margrave.errors import InputError, invalid
 from margrave.extensions import add_entry, find_entry
-from margrave.select.aim import AIM, ConditionalAIM
-from margrave.select.all_pairs import AllPairs
-from margrave.select.batched import Batched
-from margrave.select.fixed import AllKWay
-from margrave.select.from_rows import MeanEmbedding, Slices, SliceTraining, Training, Votes
-from margrave.select.mst import MST
-from margrave.select.private_pairs import PrivatePairs
-from margrave.select.privmrf import PrivMRF
-from margrave.select.privsyn import PrivSyn
-from margrave.select.public_rounds import JAM, VerticalRounds
-from margrave.select.residual_planner import ResidualPlanner
-from margrave.select.top_q import TopQ
 
 if TYPE_CHECKING:
     from margrave.protocols import Strategy
@@ -49,12 +38,13 @@ class Method:
     extra: str = ""
 
 
+# Strategies are named inside functions, so that a run imports its own alone (`margrave.select` is lazy).
 METHODS: dict[str, Method] = {
     entry.name: entry
     for entry in (
         Method(
             "auto",
-            AllPairs,
+            lambda: select.AllPairs(),
             "auto",
             "Every pair, dependent ones twice; a mixture of products, nested, or a graphical model.",
             "docs/auto.md",
@@ -62,7 +52,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "aim",
-            AIM,
+            lambda: select.AIM(),
             "pgm",
             "Adaptive choice of marginals, graphical model.",
             "arXiv 2201.12677",
@@ -70,7 +60,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "gated",
-            PrivatePairs,
+            lambda: select.PrivatePairs(),
             "gated",
             "Every pair with a private column, dependent ones at less noise; a mixture over the public rows.",
             "docs/public.md",
@@ -78,7 +68,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "conditional_aim",
-            ConditionalAIM,
+            lambda: select.ConditionalAIM(),
             "conditional_pgm",
             "AIM on marginals with a private column; a graphical model drawn given the public columns.",
             "arXiv 2504.10987",
@@ -86,7 +76,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "vjam",
-            lambda: VerticalRounds(closed=True, discount=True, ones=True, choosing=Fraction(1, 5)),
+            lambda: select.VerticalRounds(closed=True, discount=True, ones=True, choosing=Fraction(1, 5)),
             "conditional_pgm",
             "Rounds in which tables of public columns compete with measured ones; a graphical model.",
             "arXiv 2504.10987",
@@ -94,7 +84,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "vgem",
-            lambda: VerticalRounds(choosing=Fraction(2, 3)),
+            lambda: select.VerticalRounds(choosing=Fraction(2, 3)),
             "public_network",
             "The same rounds; a generator network that is trained on public columns first.",
             "arXiv 2504.10987",
@@ -103,7 +93,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "vpmw",
-            VerticalRounds,
+            lambda: select.VerticalRounds(),
             "public_weights",
             "The same rounds; weights on public rows times private cells, for few and small private columns.",
             "arXiv 2504.10987",
@@ -111,7 +101,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "jam",
-            JAM,
+            lambda: select.JAM(),
             "conditional_pgm",
             "Rounds in which tables of public rows compete with measured ones; a graphical model.",
             "arXiv 2403.07797",
@@ -119,7 +109,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "batched",
-            Batched,
+            lambda: select.Batched(),
             "pgm",
             "All pairs appraised at once and bought in a few batches, graphical model.",
             "margrave, after arXiv 2201.12677",
@@ -127,7 +117,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "mst",
-            MST,
+            lambda: select.MST(),
             "compressed",
             "One-ways and a private spanning tree of pairs, graphical model of the codes above the noise.",
             "McKenna, Miklau and Sheldon 2021",
@@ -135,7 +125,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "privsyn",
-            PrivSyn,
+            lambda: select.PrivSyn(),
             "gum",
             "Pairs whose dependence outweighs their noise, merged to cliques; rows moved to fit them.",
             "Zhang et al. 2021, USENIX Security",
@@ -143,7 +133,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "privmrf",
-            PrivMRF,
+            lambda: select.PrivMRF(),
             "pgm",
             "Marginals inside the cliques of a triangulated graph of dependence, graphical model.",
             "Cai et al. 2021, VLDB 14",
@@ -151,7 +141,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "mwem",
-            lambda: TopQ(q=1, choosing=Fraction(1, 2), again=True),
+            lambda: select.TopQ(q=1, choosing=Fraction(1, 2), again=True),
             "pmw",
             "The worst-fitted pair of every round, multiplicative weights on all cells: small domains.",
             "arXiv 1012.4763",
@@ -159,7 +149,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "rap",
-            TopQ,
+            lambda: select.TopQ(),
             "relaxed",
             "The worst-fitted pairs of every round; relaxed rows fitted by gradient descent.",
             "arXiv 2103.06641",
@@ -168,7 +158,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "rap_pp",
-            TopQ,
+            lambda: select.TopQ(),
             "relaxed_points",
             "As rap, with numbers as points, sigmoids that grow steep and random linear thresholds.",
             "Vietri et al. 2022, NeurIPS 35",
@@ -177,7 +167,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "gem",
-            lambda: TopQ(rounds=None, q=1),
+            lambda: select.TopQ(rounds=None, q=1),
             "network",
             "The worst-fitted pair of every round; a generator network fitted to whole marginals.",
             "arXiv 2106.07153",
@@ -186,7 +176,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "dp_merf",
-            MeanEmbedding,
+            lambda: select.MeanEmbedding(),
             "merf",
             "Random Fourier features of the numbers by label, pairs with the label; a generator network.",
             "arXiv 2002.11603",
@@ -195,7 +185,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "tabddpm",
-            Training,
+            lambda: select.Training(),
             "diffusion",
             "One-ways, and a diffusion of rows whose network is trained by noisy gradients.",
             "arXiv 2209.15421",
@@ -204,7 +194,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "dpsgd_gan",
-            lambda: Training(rate=Fraction(1, 4), steps=1000),
+            lambda: select.Training(rate=Fraction(1, 4), steps=1000),
             "gan",
             "One-ways, and a generator against a discriminator that is trained by noisy gradients.",
             "arXiv 1607.00133 and 1802.06739",
@@ -213,7 +203,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "pate_gan",
-            Votes,
+            lambda: select.Votes(),
             "voted_gan",
             "One-ways, and a generator that learns from noisy votes of teachers on parts of the rows.",
             "Yoon et al. 2019, ICLR",
@@ -222,7 +212,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "privpgd",
-            AllKWay,
+            lambda: select.AllKWay(),
             "particles",
             "All pairs alike; particles moved to them by sliced optimal transport.",
             "Donhauser et al. 2024, ICML, PMLR 235",
@@ -231,7 +221,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "private_gsd",
-            AllKWay,
+            lambda: select.AllKWay(),
             "genetic",
             "All pairs alike; a genetic search for rows that have them.",
             "arXiv 2306.03257",
@@ -239,7 +229,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "aim_grem",
-            AIM,
+            lambda: select.AIM(),
             "residual",
             "AIM's choice, marginals rebuilt from residuals.",
             "arXiv 2410.01091",
@@ -247,7 +237,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "residual_planner",
-            ResidualPlanner,
+            lambda: select.ResidualPlanner(),
             "residual",
             "All pairs with optimal noise, rebuilt from residuals without a negative count.",
             "arXiv 2305.08175 and 2410.01091",
@@ -255,7 +245,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "slicing",
-            Slices,
+            lambda: select.Slices(),
             "mixture",
             "A noisy copy of every row; tables of pairs from its second moments, a mixture of products.",
             "arXiv 2410.19941",
@@ -263,7 +253,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "slice_fdiv",
-            SliceTraining,
+            lambda: select.SliceTraining(),
             "slice_fdiv",
             "A noisy copy of every row; a generator trained by a smoothed-sliced f-divergence.",
             "arXiv 2410.19941",
@@ -272,7 +262,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "slice_wass",
-            SliceTraining,
+            lambda: select.SliceTraining(),
             "slice_wass",
             "A noisy copy of every row; a generator trained by the sliced Wasserstein distance.",
             "Rakotomamonjy and Ralaivola 2021, arXiv 2107.01848",
@@ -281,7 +271,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "independent",
-            lambda: AllKWay(degree=1),
+            lambda: select.AllKWay(degree=1),
             "independent",
             "One-way marginals only; columns independent. A baseline.",
             "folklore",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from margrave.schema.encoded import Codes, Encoded
     from margrave.schema.features import Embedding, RowNumbers
     from margrave.schema.schema import Schema
+    from margrave.select.strategy import Holdings
 
 LearnsFrom = Literal["marginals", "moments", "gradients", "slices", "votes", "public marginals"]
 """What a model may be made from, and so what a strategy buys, or takes from public rows."""
@@ -578,6 +579,9 @@ class Strategy(Protocol):
     def bound_copies(self, sizes: Sequence[int], neighbours: Neighbours) -> int | None:
         """The square of the largest change of the noisy copies of all rows; None where it buys no copies."""
 
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """How many tables, and how large, a run of it may hold at once: what a plan foretells memory by."""
+
     def check_fitter(self, fitter: Fitter) -> None:
         """Raise InputError if the fitter does not learn from what this strategy buys."""
 
@@ -590,8 +594,4 @@ class Strategy(Protocol):
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
     ) -> Model:
-        """Spend the curator's rho and return the model fitted to all that was released.
-
-        deadline: when to be done, on the curator's stopwatch; a strategy ends early but complete, all of
-            rho spent. No other clock may decide what it asks.
-        """
+        """Spend the curator's rho, by the deadline, and return the model fitted to all that was released."""

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,17 @@ from margrave.errors import InputError, ReleaseError
 from margrave.measure.curator import Curator
 from margrave.measure.mechanisms.verb import Verb
 from margrave.methods import Method, register_method
+from margrave.models._base.memory import PROGRAM
 from margrave.models.independent import Independent
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours, Unit
+from margrave.run.planning import MIB
 from margrave.schema.constraints.rules import Determines
 from margrave.schema.schema import Schema, register_column
+from margrave.select import Strategy
+from margrave.select.strategy import Holdings
 
 pytestmark = pytest.mark.usefixtures("own_tables")
 
@@ -79,6 +84,25 @@ def test_a_run_of_all_five_in_python(tmp_path: Path) -> None:
     assert "stars" in (tmp_path / "report.html").read_text(encoding="utf-8")
     scores = mg.evaluate(table, made.sample(rng=0), metrics=["codes_lost"], schema=SCHEMA).scores
     assert next(score.value for score in scores if score.name == "codes_lost") < 0.2
+
+
+def test_the_memory_of_the_plan_is_what_the_selector_says_it_holds() -> None:
+    """A selector that says nothing is taken for one that may buy any of all pairs."""
+
+    class Silent(toy.Chain):
+        def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+            return Strategy.expect_holdings(self, sizes, signal)
+
+    schema = mg.Schema.from_sizes({f"c{i}": 100 for i in range(150)})
+    table = pa.table({name: [0] * 10 for name in schema.names})
+    told, silent = (
+        mg.Synthesizer(select=strategy, model="scaling", epsilon=4.0, schema=schema).plan(table, rows=1000)
+        for strategy in (toy.Chain(), Silent())
+    )
+    neighbours, pairs = 149 * 100**2, 150 * 149 / 2 * 100**2
+    assert told.memory - PROGRAM / MIB == pytest.approx(40 * neighbours / MIB, rel=0.1)
+    assert silent.memory - PROGRAM / MIB == pytest.approx(40 * pairs / MIB, rel=0.1)
+    assert told.memory < 450 < 4000 < silent.memory
 
 
 def test_the_shares_of_the_plan_are_what_the_run_spends() -> None:

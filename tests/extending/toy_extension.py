@@ -25,7 +25,7 @@ from margrave.progress import Step
 from margrave.schema.columns import Listed
 from margrave.schema.schema import register_column
 from margrave.select import Strategy
-from margrave.select.strategy import MEASURE, ONE, ONE_WAYS, PAIR, Shares
+from margrave.select.strategy import MEASURE, ONE, ONE_WAYS, PAIR, Holdings, Shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +91,10 @@ class Chain(Strategy):
     def share_marginal(self, columns: int) -> Shares:
         split = self.split_rho(True)
         return {ONE: split[ONE_WAYS] / columns, PAIR: split[MEASURE] / max(columns - 1, 1)}
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        cells = float(sum(sizes) + sum(a * b for a, b in itertools.pairwise(sizes)))
+        return Holdings(cells, 2 * len(sizes) - 1, cells)
 
     def run(self, curator: Any, fitter: Any, on_step: Any, deadline: Any = None) -> Any:
         domain, split, rho = curator.domain, self.split_rho(True), curator.remaining

@@ -19,7 +19,7 @@ from margrave.measure.mechanisms.verb import Verb, read_exact
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.book import Book
 from margrave.privacy.ledger.ledger import Ledger
-from margrave.privacy.ledger.location import Place
+from margrave.privacy.ledger.location import LedgerLocation
 from margrave.privacy.unit import Neighbours
 from margrave.schema.schema import Schema
 from margrave.select import AllPairs
@@ -230,7 +230,7 @@ def test_in_a_book_a_failure_is_on_record_and_its_run_spent(tmp_path: Path) -> N
     kept.cap("people", 1.0, 4e-9, Neighbours())
 
     def opened(resume: bool = False) -> Ledger:
-        keep = Place(kept, "people", None).keep({"strategy": "test"}, resume)
+        keep = LedgerLocation(kept, "people", None).keep({"strategy": "test"}, resume)
         return Ledger(epsilon=0.25, delta=1e-9, neighbours=Neighbours(), accountant=ZCDP(), keep=keep)
 
     ledger = opened()

@@ -12,7 +12,7 @@ from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.book import Book
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
-from margrave.privacy.ledger.location import Place
+from margrave.privacy.ledger.location import LedgerLocation
 from margrave.privacy.unit import Neighbours
 
 __all__ = ["ROWS", "book", "opened", "spend"]
@@ -44,7 +44,7 @@ def opened(
         neighbours=neighbours,
         accountant=accountant or ZCDP(),
         partition_delta=partition,
-        keep=Place(book, dataset, analyst).keep({"strategy": "test"}, resume),
+        keep=LedgerLocation(book, dataset, analyst).keep({"strategy": "test"}, resume),
     )
 
 

@@ -19,7 +19,7 @@ from margrave.privacy.accounting.events import Event, GaussianEvent, PartitionEv
 from margrave.privacy.ledger.history import Answer, History, Replay
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.privacy.ledger.ledger import Budget, Ledger
-from margrave.privacy.ledger.location import Place
+from margrave.privacy.ledger.location import LedgerLocation
 from margrave.privacy.unit import Neighbours
 
 FLIPS = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=20)
@@ -32,7 +32,7 @@ def ledger(path: Path, resume: bool = False) -> Ledger:
         neighbours=Neighbours(),
         accountant=ZCDP(),
         partition_delta=Fraction(1, 10**10),
-        keep=Place(path).keep({"strategy": "test"}, resume),
+        keep=LedgerLocation(path).keep({"strategy": "test"}, resume),
     )
 
 
@@ -285,11 +285,11 @@ def test_replay_goes_call_by_call() -> None:
 
 def test_names_of_places() -> None:
     for name in ("a.book", "b.DB", "c.sqlite", "d.sqlite3"):
-        assert Place(name, "people").in_book
+        assert LedgerLocation(name, "people").in_book
         with pytest.raises(InputError, match="dataset must be given with a book"):
-            Place(name)
+            LedgerLocation(name)
     for name in ("a.jsonl", "book", "a.db.jsonl"):
-        assert not Place(name).in_book
+        assert not LedgerLocation(name).in_book
         with pytest.raises(InputError, match="left out without a book"):
-            Place(name, analyst="ann")
-    assert Place().keep({}) is None
+            LedgerLocation(name, analyst="ann")
+    assert LedgerLocation().keep({}) is None

@@ -18,7 +18,8 @@ from margrave.report.html import (
     significant,
     tag,
 )
-from margrave.report.pictures import Cell, Distribution, picture, triangle
+from margrave.report.pictures import Distribution, picture
+from margrave.report.triangle import Cell, triangle
 
 
 def _floats(svg: str, attribute: str, css: str) -> list[float]:

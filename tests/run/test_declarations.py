@@ -18,7 +18,7 @@ from margrave.engines.memory import MemorySource
 from margrave.errors import BudgetError, InputError
 from margrave.measure.curator import Curator
 from margrave.privacy.ledger.book import Book
-from margrave.privacy.ledger.location import Place
+from margrave.privacy.ledger.location import LedgerLocation
 from margrave.run import synthesizer as _api
 
 
@@ -62,11 +62,11 @@ def test_a_planted_free_refusal_is_found_out(tmp_path: Path, monkeypatch: pytest
     """Where declarations are checked for free in a book, the search finds the income at no cost."""
 
     @contextmanager
-    def unrecorded(_: Place) -> Iterator[None]:
+    def unrecorded(_: LedgerLocation) -> Iterator[None]:
         yield None
 
     monkeypatch.setattr(_api, "check_no_oracle", lambda *_: None)
-    monkeypatch.setattr(Place, "attempt", unrecorded)
+    monkeypatch.setattr(LedgerLocation, "attempt", unrecorded)
     kept = book(tmp_path)
     found, said = halve(kept, table(canary=True))
     assert found == INCOME
@@ -85,7 +85,7 @@ def test_the_table_is_not_opened_for_a_strict_schema(tmp_path: Path) -> None:
 def test_the_door_binds_no_strict_column_in_a_book(tmp_path: Path) -> None:
     kept, schema = book(tmp_path), below(50_000)
     made = synthesizer(kept)
-    keep = made.place.keep({})
+    keep = made.location.keep({})
     curator = Curator(MemorySource(table(True)), made.new_ledger(False, keep))
     with pytest.raises(InputError, match="without strict columns in a book"):
         curator.discover(schema)

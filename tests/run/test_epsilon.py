@@ -14,7 +14,7 @@ from command_line import call
 from margrave.errors import InputError
 from margrave.privacy.accounting.conversions import bound_power
 from margrave.run.epsilon import MARGIN, Risk
-from margrave.run.planning import Plan
+from margrave.run.plan import Plan
 
 SCHEMA = mg.Schema.from_sizes({"a": 6, "b": 9, "c": 4})
 TABLE = pa.table({name: pa.array([], "int64") for name in SCHEMA.names})

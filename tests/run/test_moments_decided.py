@@ -16,7 +16,7 @@ from margrave.models.mixture import Mixture
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.regression import linear
 from margrave.regression.foretold import Foretold, share_sums
-from margrave.run.moments import FIRST
+from margrave.run.buying import FIRST
 from stopping import Killed, killing, repeatable, same, total_of
 
 __all__ = ["repeatable"]

@@ -12,8 +12,7 @@ import pytest
 
 import margrave as mg
 from margrave.html_card import html_card
-from margrave.progress import Step
-from margrave.run.notebook import NotebookProgress
+from margrave.progress import NotebookProgress, Step
 
 TABLE = pa.table({"a<b>": [0, 1, 1, 0] * 50, "b": [1, 1, 0, 0] * 50})
 SCHEMA = mg.Schema.from_sizes({"a<b>": 2, "b": 2})

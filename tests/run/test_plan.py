@@ -25,8 +25,9 @@ from margrave.limits import machine_memory
 from margrave.methods import METHODS, method
 from margrave.models.registry import resolve
 from margrave.run import planning
-from margrave.run.costs import Work, count_cells, expect_costs
+from margrave.run.costs import Work, expect_costs
 from margrave.schema.storage.text import TextFormat
+from margrave.select.strategy import count_cells
 
 FIT_NAMES = [
     pytest.param(name, marks=NEEDS_TORCH if METHODS[name].fitter in {*TINY, *TRAINED, "merf"} else ())

@@ -18,7 +18,7 @@ import pytest
 import margrave as mg
 from command_line import call
 from margrave.privacy.ledger.journal import read_ledger
-from margrave.run import moments
+from margrave.run import buying
 from margrave.schema.columns import Column
 from margrave.schema.constraints.rules import (
     Allowed,
@@ -95,7 +95,7 @@ def test_a_dependency_whose_pair_is_too_large_to_be_bought_is_named_everywhere(
     said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if said:
-        monkeypatch.setattr(moments, "MAX_CELLS", 1)
+        monkeypatch.setattr(buying, "MAX_CELLS", 1)
     rule, words = Determines("ward", "code"), "rows may break the rule determines (code, ward)"
     mg.Schema((KINDS["code"], KINDS["ward"]), (rule,)).save(tmp_path / "schema.json")
     pa.csv.write_csv(TABLE.select(["code", "ward"]), tmp_path / "t.csv")

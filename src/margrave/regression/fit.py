@@ -24,10 +24,11 @@ from margrave.regression.encoding import (
     encode_target,
     release_column,
 )
-from margrave.regression.families import Family, family_of
+from margrave.regression.families import FAMILIES, Family, family_of
 from margrave.regression.inference import find_directions, find_reach, row_scores, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
+from margrave.regression.prior import find_prior
 from margrave.regression.sums import MeasuredSums, Sharpened, Sums, label_means, model_sums
 from margrave.release import MIN_RESIDUAL_DEVIATIONS, Release
 from margrave.tables.estimates import PooledTables
@@ -45,6 +46,9 @@ MOST_ROWS, MOST_NUMBERS, FEWEST_ROWS = 30_000, 3_000_000, 5_000
 SANDWICH_ROWS = 5_000
 """Rows where they enter the sampling covariance alone, as they do for models linear in the predictor: a
 variance from so many rows has a relative standard error of about 2 %."""
+
+
+LOGISTIC = FAMILIES["logistic"]
 
 
 class Released(Protocol):
@@ -337,17 +341,22 @@ def _estimate(
         source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
             For least squares the diagonal of X'X at a level is raised to the standard deviation of its noise
             where it is below: levels of which the model holds hardly a row had coefficients of several ranges
-            of the target. The likelihood of a target that a feature separates is the worse for it.
+            of the target. The likelihood of a target that a feature separates is the worse for it; a logistic
+            regression of which pairs are missing has a prior instead (`find_prior`).
     """
     size = float(rows.labels.std()) if family.name == "linear" else 1.0
     (labelled, crossed), ridge, sharp = own, np.zeros(design.size), None
+    pull = np.zeros(design.size)  # a ridge around a centre: score less ridge (theta - centre)
     if source == "both" and design.whole:
         sharp = sums.sharpen(model)
         if family.name == "linear":
             labelled = labelled + (sharp.moved if sums.joint else 0.0)
             ridge = np.maximum(sums.square_deviations() - np.diag(crossed), 0.0)
+        elif family is LOGISTIC and not sums.complete:
+            ridge, centre = find_prior(design, rows, sums, labelled, crossed)
+            pull = ridge * centre
     means = () if family.affine else label_means(design, model)
-    theta, hessian = fit_model(design, rows, family, labelled, crossed, ridge, means)
+    theta, hessian = fit_model(design, rows, family, labelled + pull, crossed, ridge, means)
     if source != "both" or sharp is None or size == 0.0:  # a target that never differs leaves nothing to move
         return theta, hessian
     line = score_at(theta, design, rows, family)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from margrave.limits import price_question
 from margrave.models._base.memory import A_CODE, A_SQUARE, CELL_BYTES, PROGRAM
 from margrave.models._sampling.rounding import MAX_WORK
@@ -22,6 +20,7 @@ from margrave.models.mixture.policy import set_policy
 
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
+    from margrave.select.strategy import Holdings
 
 START = 1.8
 """Seconds to start Python and load the libraries."""
@@ -50,11 +49,6 @@ INFERENCE, ROUGH_INFERENCES = 6e-9, 120
 """Seconds of one inference for a cell of a junction tree, and inferences of a rough fit."""
 REFERENCE = 32_561
 """Rows of the shipped Adult: `Work.reach` is 1 at epsilon 1 on as many."""
-ROUNDS_A_COLUMN, CLEARNESS, WIDENED = 0.55, 20.0, 0.07
-"""Of AIM: rounds a column that each e-fold of signal over noise adds to the first, what signal over noise is
-multiplied by for that, and columns that each round beyond one a column adds to the largest clique.
-Chosen on 17 tables of the nursery's choosing half at epsilon 0.2, 1 and 5, so that no run takes three times
-what is told and the median half of it (bench/LOG.md)."""
 PAIR_FITTED, MOST_BOUGHT = 5e-2, 16
 """Of `batched`: seconds that a bought pair adds to all fits, and bought pairs of each column, both where they
 are many. On flags-a and loans-a, of the nursery's choosing half, 52 and 76 seconds went into 860 and 555."""
@@ -147,6 +141,11 @@ class Work:
         return self.columns * (self.columns - 1) // 2
 
     @property
+    def signal(self) -> float:
+        """Rows over the noise of a count, were all of rho spent on it."""
+        return self.rows * self.mu
+
+    @property
     def reach(self) -> float:
         """How far above the noise a run can see, 1 for the shipped Adult at epsilon 1."""
         return self.epsilon * self.rows / REFERENCE
@@ -176,81 +175,31 @@ class Costs:
 
 def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
     """What a strategy with a fitter takes, as far as public things tell."""
-    cells, wide = _candidate_cells(strategy, work), float(work.columns) ** 2
+    held, wide = strategy.expect_holdings(work.sizes, work.signal), float(work.columns) ** 2
     fixed = START + work.rows * (READ * work.columns + COUNTED * work.pairs)
     fixed += work.unknown * (LOOKS[0] + LOOKS[1] * work.rows)
-    low, high, least = TIMES.get(strategy.name, _usual_time)(strategy, fitter, work)
+    low, high, least = TIMES.get(strategy.name, _usual_time)(strategy, fitter, work, held)
     high, least = work.turns * high, work.turns * least
-    asked, tables = _measured_cells(strategy, cells), _measured_tables(strategy, work)
-    measuring = NOISE * asked + TABLE * tables
+    measuring = NOISE * held.cells + TABLE * held.tables
     by_column, by_pair = DRAWN.get(fitter.name, BALANCED_ROW_SECONDS)
     drawing = work.rows * (by_column * work.columns + by_pair * wide)
     return Costs(
         low=0.8 * fixed + 0.5 * measuring + low + 0.4 * drawing,
         high=2.0 * fixed + 2.0 * measuring + high + 2.0 * drawing,
         fixed=2.0 * fixed,
-        # Questions count at their public price; where time is short, `AllPairs` looks at its pairs once.
-        least=price_question(tables, asked) * (0.5 if strategy.name == "all_pairs" else 1.0) + least,
-        model=PROGRAM + _model_bytes(strategy, fitter, work, cells),
+        # Questions count at their public price.
+        least=price_question(held.tables, held.cells) * held.hurried + least,
+        model=PROGRAM + _model_bytes(fitter, work, held),
         rows=float(A_ROW_CELL.get(fitter.name, USUAL_ROW_CELL)) * work.rows * work.columns
-        + (A_COPY * work.rows * sum(work.sizes) if strategy.name in ("slices", "slice_training") else 0.0),
+        + A_COPY * work.rows * held.row_numbers,
     )
-
-
-def count_cells(sizes: Sequence[int], degree: int) -> float:
-    """Cells of the tables of all cliques of `degree` columns together; infinite above what a float holds.
-
-    Example:
-        >>> count_cells((2, 3, 4), 2)
-        26.0
-    """
-    found = [1.0] + [0.0] * degree
-    for size in sizes:
-        for k in range(degree, 0, -1):
-            found[k] += float(size) * found[k - 1]
-    return found[degree]
-
-
-MAX_TABLE_CELLS = 1_000_000
-"""Tables with more cells are left out by the strategies that look at all pairs."""
-
-
-def _candidate_cells(strategy: Any, work: Work) -> float:
-    """Cells of all tables that a strategy may measure."""
-    degree = _degree(strategy)
-    if degree != 2:
-        return min(count_cells(work.sizes, degree), MAX_TABLE_CELLS * float(math.comb(work.columns, degree)))
-    sizes = np.sort(np.asarray(work.sizes, dtype=np.float64))
-    sums = np.concatenate([[0.0], np.cumsum(sizes)])
-    # Of each column, the cells of its tables with those before it that are not too large.
-    partners = np.minimum(np.searchsorted(sizes, MAX_TABLE_CELLS / sizes, "right"), np.arange(len(sizes)))
-    return float((sizes * sums[partners]).sum())
-
-
-def _degree(strategy: Any) -> int:
-    return int(strategy.degree) if strategy.name in ("aim", "all_kway", "residual_planner", "top_q") else 2
-
-
-def _measured_cells(strategy: Any, pair_cells: float) -> float:
-    """Cells of the tables that a strategy measures of its own accord, however little noise there is."""
-    if strategy.name == "all_pairs":
-        return 2.0 * pair_cells
-    return pair_cells if strategy.name in ("all_kway", "residual_planner") else 0.0
-
-
-def _measured_tables(strategy: Any, work: Work) -> float:
-    if strategy.name == "all_pairs":
-        return 2.0 * work.pairs
-    if strategy.name in ("all_kway", "residual_planner"):
-        return float(math.comb(work.columns, _degree(strategy)))
-    return float(work.columns)
 
 
 Times = tuple[float, float, float]
 """Low, high and least processor seconds of selection and fits."""
 
 
-def _usual_time(strategy: Any, fitter: Any, work: Work) -> Times:
+def _usual_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     pace, power = PACE.get(strategy.name, USUAL_PACE)
     reach = min(work.reach, GROWTH_REACH)
     middle = work.columns**2 * (pace * reach**power + FITTING.get(fitter.name, 0.0))
@@ -259,11 +208,11 @@ def _usual_time(strategy: Any, fitter: Any, work: Work) -> Times:
     return 0.3 * middle, 4.0 * middle, 0.05 * middle
 
 
-def _all_pairs_time(strategy: Any, fitter: Any, work: Work) -> Times:
+def _all_pairs_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     if fitter.name not in ("auto", "mixture"):
-        return _usual_time(strategy, fitter, work)
+        return _usual_time(strategy, fitter, work, held)
     codes = _grouped_codes(fitter, work.sizes)
-    components = set_policy(codes, work.rows * work.mu).components
+    components = set_policy(codes, work.signal).components
     descent = STEPS * STEP_COUNT * components * float(codes) ** 2
     # What is cut short by a time limit: everything but the tables side by side and one step.
     least = 4e-8 * float(codes) ** 2 + 2e-5 * work.pairs
@@ -283,64 +232,42 @@ def _largest_group(fitter: Any) -> int:
     return int(fitter.largest) if fitter.name == "mixture" else Mixture().largest
 
 
-def _aim_time(strategy: Any, fitter: Any, work: Work) -> Times:
+def _aim_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     """Rounds, each of which sizes and scores all candidates and fits a tree that grows to its limit."""
     columns = work.columns
-    candidates = math.comb(columns, _degree(strategy)) if columns > 1 else 1
-    scan = candidates * CANDIDATE * columns**2 + CELL_SECONDS * _candidate_cells(strategy, work)
-    tree = _aim_cells(strategy, work)
-    inference = INFERENCE * ROUGH_INFERENCES * tree if fitter.name == "pgm" else FITTING.get(fitter.name, 0.0)
-    most = _aim_rounds(strategy, work)
+    candidates = math.comb(columns, strategy.degree) if columns > 1 else 1
+    scan = candidates * CANDIDATE * columns**2 + CELL_SECONDS * held.candidates
+    inference = FITTING.get(fitter.name, 0.0)
+    if fitter.name == "pgm":
+        inference = INFERENCE * ROUGH_INFERENCES * held.tree
+    most = strategy.expect_rounds(work.sizes, work.signal)
     # The limit of the tree grows with what is spent, so that it has a third of its cells on average.
     high = most * (2.0 * (5e-3 + scan) + inference / 3.0)
     return 0.2 * min(most, columns) * (5e-3 + scan), high, 2.0 * scan
 
 
-def _aim_rounds(strategy: Any, work: Work) -> float:
-    """Rounds where all pairs are dependent: AIM goes on while what it buys stands above the noise."""
-    columns = work.columns
-    if columns < 2:
-        return 1.0
-    # Noise of a round that is one of 16 a column, over a table of two columns.
-    cells = count_cells(work.sizes, 2) / work.pairs
-    clear = CLEARNESS * work.mu * work.rows / (cells * math.sqrt(columns))
-    return min(columns * (1.0 + ROUNDS_A_COLUMN * math.log1p(clear)), strategy.rounds or 16 * columns)
-
-
-def _aim_cells(strategy: Any, work: Work) -> float:
-    """Cells that the junction tree may come to: a clique of typical columns for each column.
-
-    Of graphs with as many edges a node, the largest clique of a triangulation grows with the number of nodes.
-    """
-    columns = work.columns
-    clique = 2.0 + WIDENED * max(_aim_rounds(strategy, work) - columns, 0.0)
-    digits = min(clique, columns) * sum(math.log10(max(size, 1)) for size in work.sizes) / max(columns, 1)
-    grown: float = columns * 10.0 ** min(digits, 300.0)
-    return min(grown, float(strategy.max_cells), count_joint_cells(work.sizes))
-
-
-def _batched_time(strategy: Any, fitter: Any, work: Work) -> Times:
+def _batched_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     """Rounds, each of which sizes and scores all candidates; steps of a fit go over all bought pairs."""
     wide = work.columns**2
-    scan = work.pairs * CANDIDATE * wide + CELL_SECONDS * _candidate_cells(strategy, work)
+    scan = work.pairs * CANDIDATE * wide + CELL_SECONDS * held.candidates
     middle = 0.1 + 1e-3 * wide + strategy.rounds * scan
     fitted = PAIR_FITTED * min(work.pairs, MOST_BOUGHT * work.columns)
     return 0.2 * middle, 4.0 * middle + fitted, 2.0 * scan
 
 
-def _mst_time(strategy: Any, fitter: Any, work: Work) -> Times:
+def _mst_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     """A draw among all pairs that may still join the tree, for each column but one."""
-    draws = 0.05 + work.columns * (4e-6 * work.pairs + CELL_SECONDS * _candidate_cells(strategy, work))
+    draws = 0.05 + work.columns * (4e-6 * work.pairs + CELL_SECONDS * held.candidates)
     fit = 2e-3 * work.columns + 1e-6 * sum(work.sizes)
     return 0.4 * draws + 0.2 * fit, 2.0 * draws + 5.0 * fit, draws
 
 
-def _training_time(strategy: Any, fitter: Any, work: Work) -> Times:
+def _training_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     middle = FITTING.get(fitter.name, FITTING["diffusion"]) * work.columns**2
     return 0.3 * middle, 4.0 * middle, 0.3 * middle
 
 
-TIMES: dict[str, Callable[[Any, Any, Work], Times]] = {
+TIMES: dict[str, Callable[[Any, Any, Work, Holdings], Times]] = {
     "aim": _aim_time,
     "all_pairs": _all_pairs_time,
     "batched": _batched_time,
@@ -351,31 +278,14 @@ TIMES: dict[str, Callable[[Any, Any, Work], Times]] = {
 """By the name of a strategy; the default goes by PACE and FITTING."""
 
 
-def count_joint_cells(sizes: Sequence[int]) -> float:
-    """Cells of the table of all columns; infinite above what a float holds."""
-    digits = math.fsum(math.log10(max(size, 1)) for size in sizes)
-    return float(math.prod(sizes)) if digits < 300 else math.inf
-
-
-def _model_bytes(strategy: Any, fitter: Any, work: Work, cells: float) -> float:
+def _model_bytes(fitter: Any, work: Work, held: Holdings) -> float:
     """What candidates, measurements and models take, the program left out."""
     if fitter.name in ("auto", "mixture"):
         codes = float(_grouped_codes(fitter, work.sizes))
-        return 2 * 8.0 * cells + A_SQUARE * codes**2 + 8.0 * A_CODE * codes
-    if strategy.name in ("training", "mean_embedding", "votes") or _degree(strategy) == 1:
+        return 2 * 8.0 * held.candidates + A_SQUARE * codes**2 + 8.0 * A_CODE * codes
+    if held.candidates <= sum(work.sizes):  # one-ways alone
         return 100.0 * sum(work.sizes) * math.sqrt(work.columns)
-    return A_CANDIDATE * cells + CELL_BYTES * min(_tree_cells(strategy, work), _cell_limit(fitter))
-
-
-def _tree_cells(strategy: Any, work: Work) -> float:
-    """Cells of the junction tree to expect; 0 where there is none or the fitter bounds it alone."""
-    if strategy.name == "aim":
-        return _aim_cells(strategy, work)
-    if strategy.name == "mst":
-        return float(sum(max(work.sizes) * size for size in work.sizes))
-    if strategy.name in ("batched", "privmrf"):
-        return min(float(strategy.max_cells), count_joint_cells(work.sizes))
-    return 0.0
+    return A_CANDIDATE * held.candidates + CELL_BYTES * min(held.tree, _cell_limit(fitter))
 
 
 def _cell_limit(fitter: Any) -> float:

@@ -34,7 +34,7 @@ from margrave.schema.storage.text import TextFormat
 from margrave.select.strategy import Strategy as BaseStrategy
 
 if TYPE_CHECKING:
-    from margrave.privacy.ledger.location import Place
+    from margrave.privacy.ledger.location import LedgerLocation
     from margrave.protocols import Fitter, Source, Strategy
 
 
@@ -254,7 +254,7 @@ def check_ruled_kinds(schema: Schema) -> None:
         )
 
 
-def check_no_oracle(schema: Schema | None, place: Place) -> None:
+def check_no_oracle(schema: Schema | None, location: LedgerLocation) -> None:
     """Refuse strict declarations in a book, from the schema alone and before the table is opened.
 
     A strict declaration says exactly whether any row breaks it, and costs nothing. Where runs share a cap,
@@ -263,7 +263,7 @@ def check_no_oracle(schema: Schema | None, place: Place) -> None:
     Raises:
         InputError: The run is kept in a book and a column is strict.
     """
-    if schema is None or not place.in_book or not schema.strict_columns:
+    if schema is None or not location.in_book or not schema.strict_columns:
         return
     remedy = (
         "Say outside='absorb' (--outside absorb) to count values outside in the nearest bin or as '(other)', "
@@ -335,7 +335,7 @@ def complete_format(text: TextFormat | None, schema: Schema | None) -> TextForma
     return (text or TextFormat()).with_text(listed)
 
 
-def check_test_seed(seed: int | None, place: Place) -> int | None:
+def check_test_seed(seed: int | None, location: LedgerLocation) -> int | None:
     """The seed of a test run, found to be kept in no ledger, which would record it as an ordinary spend.
 
     Raises:
@@ -343,7 +343,7 @@ def check_test_seed(seed: int | None, place: Place) -> int | None:
     """
     if seed is None:
         return None
-    if place.ledger is not None:
+    if location.ledger is not None:
         remedy = "A run with a seed is not private: it is no spend that a ledger or book may record."
         raise InputError(invalid("not_private_test_seed", "left out with a ledger", remedy, got=seed))
     return RepeatableSource(seed).seed

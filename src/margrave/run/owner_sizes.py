@@ -16,7 +16,7 @@ from margrave.measure.mechanisms.owner_sizes import owner_sizes as ask
 from margrave.measure.mechanisms.owner_sizes import size_starts
 from margrave.privacy.accounting.accountants import GDP
 from margrave.privacy.ledger.ledger import Ledger, check_budget
-from margrave.privacy.ledger.location import Place
+from margrave.privacy.ledger.location import LedgerLocation
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee
 from margrave.schema.storage.text import TextFormat
@@ -142,10 +142,10 @@ def owner_sizes(
     """
     check_budget(epsilon, delta)
     neighbours = Neighbours(Unit(owner), adjacency)
-    place = Place(ledger, dataset, analyst)
-    with place.attempt() as attempt:
+    location = LedgerLocation(ledger, dataset, analyst)
+    with location.attempt() as attempt:
         source = _open_owner(data, owner, missing, text or TextFormat())
-        keep = place.keep({"question": f"rows of owners, 1 to {most} and more"}, attempt=attempt)
+        keep = location.keep({"question": f"rows of owners, 1 to {most} and more"}, attempt=attempt)
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
             found = ask(source, most, book)
             promise = Guarantee.of(book)

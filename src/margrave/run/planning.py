@@ -1,21 +1,16 @@
-"""outlook and check_costs: fill in a Plan from a configured Synthesizer and the public part of a table.
-
-Plan: what a run would do, said before anything is spent.
-"""
+"""outlook and check_costs: fill in a Plan from a configured Synthesizer and the public part of a table."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from margrave.errors import InputError, PlanWarning, invalid
-from margrave.html_card import html_card
 from margrave.limits import Limits, machine_memory
 from margrave.measure.discovery.discover import MIN_BINS, bins_for, declare, needs
 from margrave.measure.discovery.numeric import SHARES
@@ -24,8 +19,9 @@ from margrave.methods import method
 from margrave.models._base.memory import MIN_MEMORY
 from margrave.models.registry import resolve
 from margrave.privacy.ledger.ledger import Ledger
+from margrave.run.buying import list_dependency_pairs, share_dependencies
 from margrave.run.costs import REFERENCE, Costs, Work, expect_costs
-from margrave.run.moments import share_dependencies
+from margrave.run.plan import Plan, say_span
 from margrave.schema.columns import Binned, Column, Listed
 from margrave.select.strategy import ONE, PAIR
 
@@ -33,121 +29,6 @@ if TYPE_CHECKING:
     from margrave.protocols import Fitter, Source, Strategy
     from margrave.run.synthesizer import Synthesizer
     from margrave.schema.schema import Schema
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A dry run: nothing was spent, and no value of a row says anything here.
-
-    Args:
-        method: Name of the method.
-        guarantee: What the release would promise, in words.
-        rho: Total rho of the accountant.
-        declared: Columns that cost nothing to know.
-        discovered: What would be discovered, by column: the looks, in words.
-        shares: How rho is split, by stage, as shares of 1.
-        sigma: Standard deviation of the noise, in rows, by what is measured; of tables that follow from noisy
-            copies of rows it is for as many rows as `rows` says.
-        error: Mean total variation that the noise alone adds to a measured table, by what is measured;
-            empty when no row count was given.
-        seconds: Expected time on one core, a low figure and "up to"; a time limit bounds the post-processing
-            in it alone.
-        memory: Expected peak memory, in MiB.
-        limits: What the run was told to keep to, in words, by limit.
-        public: What of the table is taken as public, in words.
-        rows: How many rows time and memory are foretold for, and where the number comes from, in words.
-        refused: Why a run would be refused before anything is spent; empty if it would start.
-        warnings: What a run says before anything is spent: that it takes very long, or that its time limit
-            leaves the model no step.
-        epsilon: What the run would promise, as a number.
-        need: What epsilon was found from, what that covers and what not; empty where it was given.
-        odds: What somebody who attacks the release may find out at most, in words.
-        copies: Of a method that releases a noisy copy of every row: `numbers` of a copy, indicators of codes,
-            `sigma` of the noise in each of them, and `mu` of all copies together. Empty for other methods.
-    """
-
-    method: str
-    guarantee: str
-    rho: float
-    declared: tuple[str, ...]
-    discovered: Mapping[str, str]
-    shares: Mapping[str, float]
-    sigma: Mapping[str, float]
-    error: Mapping[str, float]
-    seconds: tuple[float, float]
-    memory: float
-    limits: Mapping[str, str] = field(default_factory=dict)
-    public: str = "column names, their order and their storage types"
-    rows: str = ""
-    refused: str = ""
-    warnings: tuple[str, ...] = ()
-    epsilon: float = math.nan
-    need: str = ""
-    odds: str = ""
-    copies: Mapping[str, float] = field(default_factory=dict)
-
-    def add_warning(self, warning: str) -> Plan:
-        """The same plan with a warning about what is taken as public, where there is one."""
-        return dataclasses.replace(self, public=f"{self.public} ({warning})") if warning else self
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the lines of the plan as a table."""
-        lines = [line.partition("  ") for line in str(self).splitlines()]
-        facts = [(name.strip(), words.strip()) for name, _, words in lines]
-        return html_card("Plan: nothing was spent", facts)
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def __str__(self) -> str:
-        lines = [f"method      {self.method}"]
-        lines += [f"epsilon     {self.need}"] if self.need else []
-        lines += [f"guarantee   {self.guarantee}"]
-        lines += [f"odds        {self.odds}"] if self.odds else []
-        lines += [f"public      {self.public}"]
-        lines += [f"declared    {_fold_names(self.declared) or 'nothing'}"]
-        lines += [f"discovered  {names}: {looks}" for names, looks in _fold(self.discovered)]
-        lines += [f"rho share   {stage}: {share:.1%}" for stage, share in self.shares.items()]
-        if self.copies:
-            copy = "noisy copy of every row: {numbers:,.0f} numbers, 0 or 1, each with sigma = {sigma:.2f}"
-            lines += [f"noise       {copy.format(**self.copies)} (mu = {self.copies['mu']:.2f})"]
-        lines += [
-            f"noise       {what}: sigma = {value:.1f} rows a cell" for what, value in self.sigma.items()
-        ]
-        lines += [
-            f"error       {what}: total variation {v:.4f} by noise alone, before the fit smooths it"
-            for what, v in self.error.items()
-        ]
-        lines += [f"rows        {self.rows}"] if self.rows else []
-        lines += [f"time        {_span(self.seconds[0])} or more, up to {_span(self.seconds[1])}"]
-        lines += [f"memory      about {self.memory:,.0f} MiB"]
-        lines += [f"limit       {name}: {words}" for name, words in self.limits.items()]
-        lines += [f"REFUSED     {self.refused}"] if self.refused else []
-        lines += [f"WARNING     {warning}" for warning in self.warnings]
-        return "\n".join([*lines, "spent       nothing"])
-
-
-def _fold(discovered: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Names with what is discovered of them; many that share it have one line."""
-    groups: dict[str, list[str]] = {}
-    for name, looks in discovered.items():
-        groups.setdefault(looks, []).append(name)
-    lines = []
-    for name, looks in discovered.items():
-        names = groups[looks]
-        if len(names) <= MOST_LINES:
-            lines.append((name, looks))
-        elif name == names[0]:
-            lines.append((_fold_names(names), looks))
-    return lines
-
-
-def _fold_names(names: Sequence[str]) -> str:
-    """Names in a line; of very many the first few."""
-    if len(names) <= MOST_LINES:
-        return ", ".join(names)
-    return f"{', '.join(names[:NAMES_SHOWN])} and {len(names) - NAMES_SHOWN:,} more"
 
 
 def noise_error(cells: int, sigma: float, rows: float) -> float:
@@ -175,15 +56,6 @@ def foretell_tables(sigma: float, size: float, rows: float) -> dict[str, float]:
     """
     noise = sigma**2 * (1.0 - 1.0 / size)
     return {ONE: math.sqrt(rows * noise), PAIR: math.sqrt(rows * noise * (noise + 2.0 / size))}
-
-
-def _span(seconds: float) -> str:
-    """A time in two digits: seconds, minutes, hours or days."""
-    for unit, length in (("days", 172_800.0), ("h", 7_200.0), ("min", 120.0)):
-        if seconds >= length:
-            whole = {"days": 86_400.0, "h": 3_600.0, "min": 60.0}[unit]
-            return f"{seconds / whole:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 WORDS = {
@@ -291,8 +163,6 @@ def foretell_noise(
     return sigma, {what: noise_error(round(cells[what]), value, rows) for what, value in sigma.items()}, sizes
 
 
-MOST_LINES, NAMES_SHOWN = 30, 3
-"""Columns alike that have a line each in a printed plan; of more, so many are named."""
 MOST_ASKED = 0.6
 """Share of a time limit that may go into what cannot be cut short before a plan warns of it. Runs of 400 and
 1,200 columns at 0.70 and 0.74 had no step of a descent left: bench/LOG.md, 2026-11-24."""
@@ -385,7 +255,7 @@ def _find_warnings(synthesizer: Synthesizer, schema: Schema, work: Work, costs: 
     if seconds is None and costs.low > LONG_SECONDS:
         instead = _list_methods(synthesizer, schema, work.rows, costs.low / 4)
         faster = f"; of other methods, {' or '.join(instead)}" if instead else ""
-        return (f"method {synthesizer.method!r} takes {_span(costs.low)} or more here{faster}",)
+        return (f"method {synthesizer.method!r} takes {say_span(costs.low)} or more here{faster}",)
     if seconds is None or costs.least <= max(MOST_ASKED * seconds, SURE_LEAST):
         return ()
     warning = (
@@ -438,7 +308,7 @@ def find_refusal(
         and synthesizer.strategy.keeps_deadline
         and not resumed
     ):
-        constraint = f"given for a run that takes {_span(costs.low)} or more: {what}"
+        constraint = f"given for a run that takes {say_span(costs.low)} or more: {what}"
         return invalid("max_seconds", constraint, _remedy(synthesizer, schema, "max_seconds", costs.low / 4))
     codes, most = synthesizer.fitter.count_codes(work.sizes)
     if work.unknown and codes > most:
@@ -470,7 +340,7 @@ def _list_methods(synthesizer: Synthesizer, schema: Schema, rows: int, within: f
             work = _work(synthesizer, schema, rows, bins)
             if _keeps_limits(synthesizer.limits, strategy, fitter, work):
                 costs = expect_costs(strategy, fitter, work)
-                took = f", up to {_span(costs.high)}" if math.isfinite(within) else ""
+                took = f", up to {say_span(costs.high)}" if math.isfinite(within) else ""
                 if costs.high <= within:
                     fits.append(f"method {name!r} ({costs.model / 1e9:.2g} GB{took})")
                 break
@@ -539,7 +409,7 @@ def _shares(synthesizer: Synthesizer, schema: Schema, counted: bool) -> dict[str
     """Shares of rho in the order in which they are spent, by stage."""
     moments, discovery = synthesizer.moment_shares, synthesizer.discovery_share(schema)
     shares, rest = {"discover": discovery}, 1 - discovery
-    dependencies = share_dependencies(schema, synthesizer.neighbours.public)
+    dependencies = share_dependencies(list_dependency_pairs(schema, synthesizer.neighbours.public))
     shares["declared dependencies"] = rest * dependencies
     rest *= 1 - dependencies
     if moments.decides:
@@ -565,7 +435,7 @@ def _spent_apart(synthesizer: Synthesizer, schema: Schema) -> Fraction:
 
     Where a run decides what most of rho buys, it is foretold for one that decides for tables.
     """
-    dependencies = share_dependencies(schema, synthesizer.neighbours.public)
+    dependencies = share_dependencies(list_dependency_pairs(schema, synthesizer.neighbours.public))
     kept = (1 - synthesizer.discovery_share(schema)) * (1 - dependencies)
     return 1 - kept * (1 - synthesizer.moment_shares.sums)
 

@@ -36,7 +36,7 @@ from margrave.models.sliced.training import (
 from margrave.privacy.accounting.accountants import GDP
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.ledger.ledger import Ledger, check_budget
-from margrave.privacy.ledger.location import Place
+from margrave.privacy.ledger.location import LedgerLocation
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee, NoisySlices, project_simplex
 from margrave.schema.features import RowNumbers
@@ -216,13 +216,13 @@ def release(
     scale = max(abs(lower), abs(upper))
     names = tuple(f"x{place}" for place in range(numbers.shape[1]))
     grid = (np.linspace(lower, upper, levels) / scale)[None, :]
-    place = Place(ledger, dataset, analyst)
+    location = LedgerLocation(ledger, dataset, analyst)
     # A refused or broken try is an attempt that a book records, before anything about the rows is known.
-    with place.attempt() as attempt:
+    with location.attempt() as attempt:
         from margrave.engines.opening import open_source
 
         source, _ = open_source(_encode(numbers, names, lower, upper, levels))
-        keep = place.keep({"question": f"noisy copies of {len(names)} numbers"}, attempt=attempt)
+        keep = location.keep({"question": f"noisy copies of {len(names)} numbers"}, attempt=attempt)
         neighbours = Neighbours(Unit(), adjacency)
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
             curator = Curator(source, book)

@@ -14,11 +14,11 @@ from margrave import __version__
 from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Limits, one_blas_thread
 from margrave.privacy.ledger.ledger import Keep, Ledger, check_budget
-from margrave.privacy.ledger.location import BookAttempt, Place
+from margrave.privacy.ledger.location import BookAttempt, LedgerLocation
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Provenance, Release
-from margrave.run.moments import Buyer, note_decision, share_moments
+from margrave.run.buying import Buyer, note_decision, share_moments
 from margrave.run.options import (
     accountant,
     check_deadline,
@@ -40,7 +40,7 @@ from margrave.run.options import (
     use_estimator,
     use_strategy,
 )
-from margrave.run.planning import Plan
+from margrave.run.plan import Plan
 from margrave.run.public import (
     check_columns,
     choose_recipe,
@@ -200,8 +200,8 @@ class Synthesizer:
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.moment_shares = share_moments(moments, target, self.neighbours, self.strategy)
         self.text = complete_format(text, self.schema)
-        self.place = Place(ledger, dataset, analyst)
-        self.test_seed = check_test_seed(not_private_test_seed, self.place)
+        self.location = LedgerLocation(ledger, dataset, analyst)
+        self.test_seed = check_test_seed(not_private_test_seed, self.location)
         self.discovery, self.on_step = check_share(discovery), on_step
         self._ledger: Ledger | None = None
         self._deadline: Deadline | None = None
@@ -238,9 +238,9 @@ class Synthesizer:
 
         check_libraries(self.fitter)
         check_pricing(self.strategy, self.fitter, self.neighbours)
-        check_no_oracle(self.schema, self.place)
-        origin = describe_origin(self.provenance, data, self._given_schema, self.place.dataset)
-        with self.place.attempt() as attempt, keep_telling(self.on_step) as tell:
+        check_no_oracle(self.schema, self.location)
+        origin = describe_origin(self.provenance, data, self._given_schema, self.location.dataset)
+        with self.location.attempt() as attempt, keep_telling(self.on_step) as tell:
             tell(Step("read", "the table"))
             source, frame = self._open(data)
             declared = self._declare_columns(source)
@@ -271,7 +271,7 @@ class Synthesizer:
         self.on_step(Step("fit", "done", 0, 1.0))
         notes = {**release.notes, **note_public_table(reference), **note_decision(decided)}
         release = dataclasses.replace(release, public=pack_table(part), notes=notes, sums=sums)
-        origin = dataclasses.replace(origin, history=self.place.describe_dataset(attempt, self.neighbours))
+        origin = dataclasses.replace(origin, history=self.location.describe_dataset(attempt, self.neighbours))
         return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)
 
     def _release(
@@ -383,7 +383,7 @@ class Synthesizer:
 
         if resume is not False:
             check_clockless(self)
-        keep = self.place.keep(facts(self, source.columns, declared) | asked, resume, attempt)
+        keep = self.location.keep(facts(self, source.columns, declared) | asked, resume, attempt)
         ledger = self.new_ledger(self.searches(declared), keep)
         try:
             check_unfinished(ledger)

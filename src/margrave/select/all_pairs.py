@@ -33,11 +33,13 @@ from margrave.select.strategy import (
     ONE,
     ONE_WAYS,
     PAIR,
+    Holdings,
     Shares,
     Strategy,
     all_cliques,
     apportion_rho,
     buy_one_ways,
+    count_pair_cells,
     measure_shares,
     released_one_ways,
     share_one_ways,
@@ -164,6 +166,11 @@ class AllPairs(Strategy):
         """All pairs alike."""
         ones = self.split_rho(True)[ONE_WAYS]
         return {ONE: ones / columns, PAIR: (1 - ones) / max(math.comb(columns, 2), 1)}
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """All pairs, which are measured twice, or once where time is short."""
+        cells = count_pair_cells(sizes)
+        return Holdings(cells, 2 * math.comb(len(sizes), 2), 2.0 * cells, hurried=0.5)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

@@ -18,11 +18,14 @@ from margrave.select.strategy import (
     ONE,
     ONE_WAYS,
     PAIR,
+    Holdings,
     Pace,
     Shares,
     Strategy,
     all_cliques,
     apportion_rho,
+    count_joint_cells,
+    count_pair_cells,
     find_unmeasured,
 )
 
@@ -98,6 +101,11 @@ class Batched(Strategy):
         """About two pairs a column."""
         split, pairs = self.split_rho(True), max(math.comb(columns, 2), 1)
         return {ONE: split[ONE_WAYS] / columns, PAIR: split["pairs"] / min(2 * columns, pairs)}
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """All pairs, and a tree of what is bought up to its limit."""
+        tree = min(float(self.max_cells), count_joint_cells(sizes))
+        return Holdings(count_pair_cells(sizes), len(sizes), tree=tree)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

@@ -20,9 +20,11 @@ from margrave.select.strategy import (
     ONE,
     ONE_WAYS,
     PAIR,
+    Holdings,
     Shares,
     Strategy,
     all_cliques,
+    count_clique_cells,
     find_unmeasured,
 )
 
@@ -63,6 +65,13 @@ class Fixed(Strategy):
     def split_rho(self, counted: bool) -> Shares:
         """A tenth for one-ways where they are measured too."""
         return _split_rho(self.one_ways)
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """The cliques, each as if of the widest attributes, and one-ways where they are measured."""
+        widest = sorted(sizes, reverse=True)
+        cells = math.fsum(math.prod(widest[: len(clique)]) for clique in self.cliques)
+        cells += sum(sizes) if self.one_ways else 0
+        return Holdings(cells, len(self.cliques) + (len(sizes) if self.one_ways else 0), cells)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -149,6 +158,11 @@ class AllKWay(Strategy):
         split = self.split_rho(True)
         pairs = {PAIR: split[MEASURE] / max(math.comb(columns, 2), 1)} if self.degree == 2 else {}
         return {ONE: split[ONE_WAYS] / columns} | pairs
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """All cliques of `degree`, each of which is measured."""
+        cells = count_clique_cells(sizes, self.degree)
+        return Holdings(cells, math.comb(len(sizes), self.degree), cells)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

@@ -27,10 +27,12 @@ from margrave.select.strategy import (
     ONE,
     ONE_WAYS,
     PAIR,
+    Holdings,
     Shares,
     Strategy,
     all_cliques,
     buy_one_ways,
+    count_pair_cells,
     released_one_ways,
 )
 
@@ -109,6 +111,11 @@ class MeanEmbedding(Strategy):
         pairs = self.split_rho(True)["pairs with the label"]
         return {ONE if self.target is None else PAIR: pairs / max(columns // 2, 1)}
 
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """One-ways, or the pairs of a label of at most the widest attribute's codes."""
+        held = sum(sizes) * (1 if self.target is None else max(sizes, default=1))
+        return Holdings(float(held), len(sizes))
+
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
     ) -> Model:
@@ -186,6 +193,10 @@ class _NoisyCopies(Strategy):
     def share_marginal(self, columns: int) -> Shares:
         """None: no marginal is bought, all of them follow from the noisy copies."""
         return {}
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """All pairs, which follow from the copies, and a number for each code of each row."""
+        return Holdings(count_pair_cells(sizes), len(sizes), row_numbers=float(sum(sizes)))
 
     def bound_copies(self, sizes: Sequence[int], neighbours: Neighbours) -> int | None:
         """The square of the largest change of the noisy copies: what the door finds for indicators of codes.
@@ -389,6 +400,10 @@ class _AtTheDoor(Strategy):
     def share_marginal(self, columns: int) -> Shares:
         """All one-ways alike; no pair is bought."""
         return {ONE: self.split_rho(True)[ONE_WAYS] / columns}
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """One-ways alone; what is learned from rows is no table."""
+        return Holdings(float(sum(sizes)), len(sizes))
 
     def _check_run(self, curator: Curator, fitter: Fitter, deadline: Deadline | None) -> dict[str, Floats]:
         """Check what a run is given, before anything is spent.

@@ -16,7 +16,17 @@ import numpy as np
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.strategy import CHOOSE, ONE, ONE_WAYS, PAIR, Shares, Strategy, buy_one_ways
+from margrave.select.strategy import (
+    CHOOSE,
+    ONE,
+    ONE_WAYS,
+    PAIR,
+    Holdings,
+    Shares,
+    Strategy,
+    buy_one_ways,
+    count_pair_cells,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -64,6 +74,11 @@ class MST(Strategy):
         """A pair for each column but one."""
         split = self.split_rho(True)
         return {ONE: split[ONE_WAYS] / columns, PAIR: split["pairs"] / max(columns - 1, 1)}
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """All pairs as candidates, and at most a pair with the widest column for each column."""
+        tree = float(max(sizes, default=0) * sum(sizes))
+        return Holdings(count_pair_cells(sizes), len(sizes), tree=tree)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

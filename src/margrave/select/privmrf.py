@@ -29,11 +29,14 @@ from margrave.select.strategy import (
     ONE,
     ONE_WAYS,
     PAIR,
+    Holdings,
     Pace,
     Shares,
     Strategy,
     all_cliques,
     buy_one_ways,
+    count_joint_cells,
+    count_pair_cells,
     released_one_ways,
 )
 
@@ -394,6 +397,11 @@ class PrivMRF(Strategy):
         split = self.split_rho(True)
         marginals = Fraction(9, 5) * columns
         return {ONE: split[ONE_WAYS] / columns, PAIR: split["marginals of the graph"] / marginals}
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """All pairs, and the tree of its graph up to its limit."""
+        tree = min(float(self.max_cells), count_joint_cells(sizes))
+        return Holdings(count_pair_cells(sizes), len(sizes), tree=tree)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

@@ -25,7 +25,17 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.strategy import ONE, PAIR, Shares, Strategy, all_cliques, apportion_rho, closure
+from margrave.select.strategy import (
+    ONE,
+    PAIR,
+    Holdings,
+    Shares,
+    Strategy,
+    all_cliques,
+    apportion_rho,
+    closure,
+    count_clique_cells,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -85,6 +95,11 @@ class ResidualPlanner(Strategy):
         if self.degree == 2 and columns > 1:
             return {PAIR: Fraction(1, math.comb(columns, 2))}
         return {ONE: Fraction(1, columns)}
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """All cliques of `degree`, each of which is measured."""
+        cells = count_clique_cells(sizes, self.degree)
+        return Holdings(cells, math.comb(len(sizes), self.degree), cells)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

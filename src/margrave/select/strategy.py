@@ -43,6 +43,31 @@ Shares = dict[str, Fraction]
 """Shares of rho by stage, or by what is measured."""
 
 
+MAX_TABLE_CELLS = 1_000_000
+"""Tables with more cells are left out by the strategies that look at all pairs."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holdings:
+    """How many tables a run of a strategy may hold and asks for, as far as public things tell.
+
+    Args:
+        candidates: Cells of all tables that it may measure or compare, side by side.
+        tables: How many tables it measures of its own accord, however little noise there is.
+        cells: Cells of these tables together; 0 where it measures only few of its candidates.
+        tree: Cells of a junction tree of what it buys; 0 where its tables make none.
+        row_numbers: Numbers that it holds for each row, beside the table; 0 where it holds no copies of rows.
+        hurried: Part of `tables` and `cells` that it still asks for where time is short.
+    """
+
+    candidates: float
+    tables: float
+    cells: float = 0.0
+    tree: float = 0.0
+    row_numbers: float = 0.0
+    hurried: float = 1.0
+
+
 class Strategy(ABC):
     """Decides which marginals to buy. It sees a curator, never data.
 
@@ -106,6 +131,18 @@ class Strategy(ABC):
             neighbours: Whose change is bounded.
         """
         return None
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """How many tables, and how large, a run may hold at once: what a plan foretells memory and time by.
+
+        Unless a strategy says otherwise, it may buy any of all pairs. One that holds fewer tables says so, or
+        a plan is refused where the memory would do.
+
+        Args:
+            sizes: Codes of each attribute, a guess where they are to be discovered.
+            signal: Rows times mu, the signal over the noise of a count, both foretold.
+        """
+        return Holdings(count_pair_cells(sizes), len(sizes))
 
     @property
     def training(self) -> tuple[int, Fraction, Fraction] | None:
@@ -272,6 +309,50 @@ def find_unmeasured(domain: Domain, measurements: Sequence[NoisyMarginal], sigma
         m.clique[0] for m in measurements if len(m.clique) == 1 and float((m.sigmas**2).mean()) <= sigma**2
     }
     return [(name,) for name in domain.names if name not in covered]
+
+
+def count_cells(sizes: Sequence[int], degree: int) -> float:
+    """Cells of the tables of all cliques of `degree` columns together; infinite above what a float holds.
+
+    Example:
+        >>> count_cells((2, 3, 4), 2)
+        26.0
+    """
+    found = [1.0] + [0.0] * degree
+    for size in sizes:
+        for k in range(degree, 0, -1):
+            found[k] += float(size) * found[k - 1]
+    return found[degree]
+
+
+def count_clique_cells(sizes: Sequence[int], degree: int) -> float:
+    """Cells of the tables of `degree` columns that are not too large for the strategies that look at all.
+
+    Of pairs exactly those of at most MAX_TABLE_CELLS; of larger cliques a bound.
+    """
+    if degree == 2:
+        return count_pair_cells(sizes)
+    return min(count_cells(sizes, degree), MAX_TABLE_CELLS * float(math.comb(len(sizes), degree)))
+
+
+def count_pair_cells(sizes: Sequence[int]) -> float:
+    """Cells of the tables of all pairs together, those of more than MAX_TABLE_CELLS left out.
+
+    Example:
+        >>> count_pair_cells((2, 3, 4))
+        26.0
+    """
+    ordered = np.sort(np.asarray(sizes, dtype=np.float64))
+    sums = np.concatenate([[0.0], np.cumsum(ordered)])
+    # Of each column, the cells of its tables with those before it that are not too large.
+    partners = np.searchsorted(ordered, MAX_TABLE_CELLS / ordered, "right")
+    return float((ordered * sums[np.minimum(partners, np.arange(len(ordered)))]).sum())
+
+
+def count_joint_cells(sizes: Sequence[int]) -> float:
+    """Cells of the table of all columns; infinite above what a float holds."""
+    digits = math.fsum(math.log10(max(size, 1)) for size in sizes)
+    return float(math.prod(sizes)) if digits < 300 else math.inf
 
 
 def all_cliques(domain: Domain, degree: int, max_cells: int) -> list[Clique]:

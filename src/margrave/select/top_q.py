@@ -17,7 +17,17 @@ from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique, Domain
-from margrave.select.strategy import CHOOSE, MEASURE, PAIR, Pace, Shares, Strategy, all_cliques
+from margrave.select.strategy import (
+    CHOOSE,
+    MEASURE,
+    PAIR,
+    Holdings,
+    Pace,
+    Shares,
+    Strategy,
+    all_cliques,
+    count_clique_cells,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -112,6 +122,10 @@ class TopQ(Strategy):
             fresh = max(fresh - (columns - 1), 1)
         drawn = self.turns(columns, fresh) * self.count_drawn(columns, fresh)
         return {PAIR: self.split_rho(True)[MEASURE] / drawn}
+
+    def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
+        """All cliques of `degree` as candidates."""
+        return Holdings(count_clique_cells(sizes, self.degree), len(sizes))
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None

@@ -1,4 +1,4 @@
-"""Place: where a run's ledger is kept: nowhere, in a file of its own, or in a book."""
+"""LedgerLocation: where a run's ledger is kept: nowhere, in a file of its own, or in a book."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BookAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LedgerLocation:
     """Where a run's ledger is kept.
 
     Args:

@@ -29,10 +29,8 @@ from margrave.report.html import (
     tag,
 )
 from margrave.report.pictures import (
-    MOST_NAMES,
     MOST_TABLES,
     Bar,
-    Cell,
     Distribution,
     Frame,
     enclose_bars,
@@ -51,6 +49,7 @@ from margrave.report.release.columns import (
     level,
     pair_figure,
 )
+from margrave.report.triangle import MOST_NAMES, Cell
 
 if TYPE_CHECKING:
     from margrave.evaluation.comparison import ColumnPair

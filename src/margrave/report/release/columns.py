@@ -29,15 +29,7 @@ from margrave.report.html import (
     table,
     tag,
 )
-from margrave.report.pictures import (
-    MOST_NAMES,
-    Cell,
-    Distribution,
-    legend,
-    picture,
-    tail_of,
-    triangle,
-)
+from margrave.report.pictures import Distribution, legend, picture, tail_of
 from margrave.report.release.fit import (
     FIT_HEADS,
     MAX_CELLS_OF_PAIRS,
@@ -49,6 +41,7 @@ from margrave.report.release.fit import (
     fit_row,
     rows_share,
 )
+from margrave.report.triangle import MOST_NAMES, Cell, triangle
 from margrave.schema.columns import Binned, Column, Listed, Relative
 from margrave.schema.domain import Clique
 from margrave.schema.encoded import Encoded

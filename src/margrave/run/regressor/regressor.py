@@ -197,8 +197,8 @@ class _Door(Synthesizer):
         from margrave.run.planning import check_costs
 
         method = regressor.method
-        check_no_oracle(self.schema, self.place)
-        with self.place.attempt() as attempt, keep_telling(self.on_step) as tell:
+        check_no_oracle(self.schema, self.location)
+        with self.location.attempt() as attempt, keep_telling(self.on_step) as tell:
             tell(Step("read", "the table"))
             source, _ = self._open(data)
             if method.rows and not source.holds_rows:

@@ -87,14 +87,19 @@ class MomentShares:
         return f"decided after {self.tables}" if self.decides else str(self.sums)
 
 
-def share_dependencies(schema: Schema, public: Collection[str]) -> Fraction:
-    """The share of what discovery leaves of rho for the pairs of dependencies declared without a table.
+def list_dependency_pairs(schema: Schema, public: Collection[str]) -> list[Clique]:
+    """The pairs of dependencies declared without a table, each once, in the order of the rules.
 
     Args:
         schema: With its rules.
         public: Names of the public columns.
     """
-    pairs = {frozenset(rule.names) for rule in find_open_dependencies(schema.rules, public)}
+    rules = find_open_dependencies(schema.rules, public)
+    return list({frozenset(rule.names): rule.names for rule in rules}.values())
+
+
+def share_dependencies(pairs: Sequence[Clique]) -> Fraction:
+    """The share of what discovery leaves of rho for the pairs of `list_dependency_pairs`."""
     return min(len(pairs) * DEPENDENCY, DEPENDENCIES)
 
 
@@ -304,16 +309,16 @@ class Buyer:
 
     def _buy_dependencies(self) -> None:
         """Buy the pairs of dependencies whose table is not declared, but for those that are too large."""
-        curator, public = self.curator, self.ledger.neighbours.public
-        rules = find_open_dependencies(self.schema.rules, public)
-        pairs = list(dict.fromkeys(curator.domain.canonical(rule.names) for rule in rules))
+        curator = self.curator
+        declared = list_dependency_pairs(self.schema, self.ledger.neighbours.public)
+        pairs = [curator.domain.canonical(pair) for pair in declared]
         pairs = [pair for pair in pairs if curator.domain.size(pair) <= MAX_CELLS]
         cells = self.fitter.cells(curator.domain, [], pairs) if pairs else ()
         fitting = [pair for pair, size in zip(pairs, cells, strict=True) if math.isfinite(size)]
         if not fitting:
             return
         self.on_step(Step("measure", f"{len(fitting)} declared dependencies", 0, curator.progress))
-        share = share_dependencies(self.schema, public)
+        share = share_dependencies(declared)
         curator.measure(fitting, curator.remaining * share / len(fitting))
 
     def _decide(self, tables: Fraction) -> Bought:
