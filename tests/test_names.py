@@ -36,7 +36,6 @@ EXCEPTIONS = frozenset(
         "damaged",
         "denoised",
         "descended",
-        "determined",
         "encoded",
         "finished",
         "gated",

@@ -212,7 +212,7 @@ def main() -> None:
             if tally.naive:
                 said += f", naive {np.mean(tally.naive):.3f}"
             if tally.exact:
-                said += f", exact set {np.mean(tally.exact):.3f}, not determined {tally.lost}"
+                said += f", exact set {np.mean(tally.exact):.3f}, not identified {tally.lost}"
             print(said, flush=True)
 
 

@@ -210,7 +210,7 @@ def hard_table(rows: int, rng: np.random.Generator) -> tuple[mg.Schema, dict[str
     return schema, {"dose": dose, "twin": twin, "same": zero, "only": zero, "rare": rare, "score": score}
 
 
-def test_what_is_not_determined_is_said_and_the_rest_stands() -> None:
+def test_what_is_not_identified_is_said_and_the_rest_stands() -> None:
     rng = np.random.default_rng(2)
     schema, table = hard_table(4000, rng)
     pairs = dict.fromkeys(combinations(schema.names, 2), 10.0)
@@ -311,7 +311,7 @@ def test_the_noise_of_far_codes_does_not_shrink_the_coefficient_of_a_number() ->
     assert found[0]["claims"] == pytest.approx(found[1]["claims"], rel=1e-9)
 
 
-def test_duplicate_columns_are_not_determined_apart() -> None:
+def test_duplicate_columns_are_not_identified_apart() -> None:
     rng = np.random.default_rng(3)
     schema, table = hard_table(4000, rng)
     table |= {"dose": table["twin"]}

@@ -52,7 +52,7 @@ def test_without_noise_it_is_least_squares(intercept: bool) -> None:
     assert found.names == (("(intercept)", *names) if intercept else names)
     assert found.estimates == pytest.approx(_truth(table, intercept), abs=0.05)
     assert found.unbiased == pytest.approx(_truth(table, intercept), abs=0.05)
-    assert found.determined.all()
+    assert found.identified.all()
     assert found["age"] == found.estimates[found.names.index("age")]
     assert "privacy noise alone" in str(found)
 
@@ -91,7 +91,7 @@ def test_the_covariance_and_the_intervals_are_those_of_simulated_noise() -> None
         residuals.append(sums.values[:-1, -1] - sums.values[:-1, :-1] @ truth)
         covered.append(np.abs(fit.unbiased - truth) <= fit.half_widths(np.eye(4), 0.95))
         exactly.append(fit.p_value(truth) >= 0.05)
-        assert fit.determined.all()
+        assert fit.identified.all()
     wanted = residual_noise(NoisyProducts.of_sums(sums), truth)
     scale = np.sqrt(np.outer(np.diag(wanted), np.diag(wanted)))
     assert np.abs((np.cov(np.asarray(residuals).T) - wanted) / scale).max() < 0.1
@@ -104,7 +104,7 @@ def test_what_noise_hides_has_no_interval() -> None:
     rows = rng.uniform(-1, 1, (2000, 3))
     rows[:, 1] = rows[:, 0]
     fit = fit_sums(_sums(rows.T @ rows, 40.0, rng))
-    assert not fit.determined.any()
+    assert not fit.identified.any()
     assert np.abs(fit.estimates).max() < 2.0
 
 

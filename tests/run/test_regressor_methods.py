@@ -60,7 +60,7 @@ def test_with_little_noise_it_is_logistic_regression(method: Any) -> None:
     table = _table()
     found = Regressor(method, kind="logistic", target="ill", schema=SCHEMA, epsilon=200.0).fit(table)
     assert found.estimates == pytest.approx(_likeliest(table), abs=0.1)
-    assert not found.determined.any()
+    assert not found.identified.any()
     assert "no intervals" in str(found)
     assert list(found.classes) == ["False", "True"]
     proba = found.predict_proba(table)
@@ -115,7 +115,7 @@ def test_adassp_has_no_ridge_where_the_smallest_eigenvalue_is_large() -> None:
         found = fit_statistics(NoisyStatistics(numbers, smallest, crossed, labelled, (1.0, 10.0, 1.0)), 1e-5)
         wanted = np.linalg.solve(crossed + ridge * np.eye(3), labelled)
         np.testing.assert_allclose(found.estimates, wanted, rtol=1e-9)
-    assert found.determined.all()
+    assert found.identified.all()
 
 
 def test_the_intervals_of_adassp_hold_least_squares() -> None:

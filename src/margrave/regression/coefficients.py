@@ -60,7 +60,7 @@ class Coefficients:
         estimates: From the source that was asked for, [p].
         unbiased: The middles of the intervals: one unbiased step from the estimates along the noisy tables,
             [p]. NaN where there is none.
-        standard_errors: Of `unbiased`, [p]; infinite where a coefficient is not determined, NaN where the
+        standard_errors: Of `unbiased`, [p]; infinite where a coefficient is not identified, NaN where the
             release lacks tables.
         lower, upper: Of the intervals, [p].
         identified: Whether the release determines the coefficient, [p].
@@ -125,10 +125,10 @@ class Coefficients:
         """
         design, free = fit.design, fit.design.free
         names, columns, levels = _labels(design)
-        determined = directions.determined(design)[free]
+        identified = directions.find_identified(design)[free]
         spread = design.to_raw @ covariance @ design.to_raw.T
         errors = np.sqrt(np.maximum(np.diag(spread), 0.0))[free]
-        errors = np.where(np.isnan(errors) | determined, errors, np.inf)
+        errors = np.where(np.isnan(errors) | identified, errors, np.inf)
         middle = (design.to_raw @ unbiased)[free]
         names = tuple(names[place] for place in free)
         return cls(
@@ -143,12 +143,12 @@ class Coefficients:
             standard_errors=errors,
             lower=middle - quantile * errors,
             upper=middle + quantile * errors,
-            identified=np.asarray(determined),
+            identified=np.asarray(identified),
             covariance=spread[np.ix_(free, free)],
             of=fit.of,
             level=level,
             references={e.column: e.reference for e in design.encodings if e.reference},
-            notes=(*notes, *_note_unknown(names, determined, hidden[free])),
+            notes=(*notes, *_note_unknown(names, identified, hidden[free])),
             schema=schema,
             fit=fit,
         )
@@ -246,23 +246,23 @@ class Coefficients:
 
 
 def _note_unknown(
-    names: Sequence[str], determined: NDArray[np.bool_], hidden: NDArray[np.bool_]
+    names: Sequence[str], identified: NDArray[np.bool_], hidden: NDArray[np.bool_]
 ) -> list[str]:
-    """What is said of coefficients that the release does not determine, and of those that noise hides.
+    """What is said of coefficients that the release does not identify, and of those that noise hides.
 
     Args:
         names: Of the coefficients.
-        determined, hidden: Of each.
+        identified, hidden: Of each.
     """
     notes = []
-    if not determined.all():
+    if not identified.all():
         notes.append(
-            f"not determined by this release: {_shorten(names, ~determined)}; columns that nearly determine "
+            f"not identified by this release: {_shorten(names, ~identified)}; columns that nearly determine "
             "each other, or levels too rare for the noise. Leave one out, or use a larger epsilon"
         )
-    if (hidden & determined).any():
+    if (hidden & identified).any():
         notes.append(
-            f"hidden by noise: {_shorten(names, hidden & determined)}; their intervals are longer than a "
+            f"hidden by noise: {_shorten(names, hidden & identified)}; their intervals are longer than a "
             "coefficient can be, and their middles say nothing. Use a larger epsilon, or fewer features"
         )
     return notes

@@ -13,7 +13,7 @@ Intervals are for the coefficients of the private table and hold the privacy noi
 gamma is noise whose covariance follows from W: Cov(r_i, r_k) = tau^2 a_i a_k, and on the diagonal the sum
 over j of a_j^2 times the variance of entry (i, j), with a = (gamma, -1); X'y may have noise of its own. One
 step along r is unbiased to first order, as in `margrave.regression.inference`, and coefficients that lean
-on directions within CLEAR standard deviations of noise are said not to be determined.
+on directions within CLEAR standard deviations of noise are said not to be identified.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class PerturbedFit:
         estimates: Shape [p].
         unbiased: The middles of the intervals, shape [p]; NaN where there are none.
         covariance: Of `unbiased`, [p, p]; privacy noise alone. NaN where there are no intervals.
-        determined: Whether the release determines each, shape [p].
+        identified: Whether the release identifies each, shape [p].
         products: What they were computed from, where that is X'X and X'y.
     """
 
     estimates: Floats
     unbiased: Floats
     covariance: Floats
-    determined: NDArray[np.bool_]
+    identified: NDArray[np.bool_]
     products: NoisyProducts | None = None
 
     @classmethod
@@ -155,6 +155,6 @@ def _finish(products: NoisyProducts, steady: Floats, vectors: Floats) -> Perturb
         estimates=theta,
         unbiased=theta + step @ (labelled - crossed @ theta),
         covariance=step @ residual_noise(products, theta) @ step,
-        determined=np.asarray((vectors[:, ~strong] ** 2).sum(axis=1) <= LEAK),
+        identified=np.asarray((vectors[:, ~strong] ** 2).sum(axis=1) <= LEAK),
         products=products,
     )

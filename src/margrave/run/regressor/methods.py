@@ -103,7 +103,7 @@ class Scaling:
         raw *= self.scales[-1]
         offset = np.zeros(len(raw))
         offset[:first] = self.shifts[-1]
-        known = fit.determined.copy()
+        known = fit.identified.copy()
         if first:
             # The intercept hangs on the slopes of all features that were shifted.
             shifted = np.flatnonzero(shifts) + 1

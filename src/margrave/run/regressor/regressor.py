@@ -169,7 +169,7 @@ class Regressor:
             unbiased=middle,
             lower=middles - wide,
             upper=middles + wide,
-            determined=known,
+            identified=known,
             level=self.level,
             encodings=scaling.encodings,
             schema=schema,

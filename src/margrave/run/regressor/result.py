@@ -41,8 +41,8 @@ class PerturbedRegression:
         unbiased: The middles of the intervals, shape [p]; NaN where the method has none.
         lower, upper: Of the intervals, which hold the privacy noise alone: the coefficients of least squares
             on the private table lie in them as often as `level` says. Infinite where a coefficient is not
-            determined, or where the method has no intervals.
-        determined: Whether the release determines the coefficient, [p].
+            identified, or where the method has no intervals.
+        identified: Whether the release identifies the coefficient, [p].
         level: Of the intervals.
         encodings: How features became numbers. What was summed are these, scaled to -1 to 1 and cut to a few
             binary digits: the ledger says how many.
@@ -62,7 +62,7 @@ class PerturbedRegression:
     unbiased: Floats
     lower: Floats
     upper: Floats
-    determined: NDArray[np.bool_]
+    identified: NDArray[np.bool_]
     level: float
     encodings: tuple[Encoding, ...]
     schema: Schema
@@ -173,7 +173,7 @@ class PerturbedRegression:
                 "unbiased": self.unbiased,
                 "lower": self.lower,
                 "upper": self.upper,
-                "identified": self.determined,
+                "identified": self.identified,
             }
         )
 
