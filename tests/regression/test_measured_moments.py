@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from margrave.models.mixture import Mixture
 from margrave.privacy.ledger.journal import read_ledger
 from margrave.regression import linear, logistic
 from margrave.regression.coefficients import Coefficients
-from margrave.regression.moments import PooledSums, number_columns
+from margrave.regression.moments import PooledSums, move_towards, number_columns
 from margrave.release import NoisySums
 from stopping import Killed, killing, repeatable, same, total_of
 
@@ -105,6 +106,27 @@ def test_a_level_that_the_model_hardly_has_hides_nothing(rare: float) -> None:
     tables = noisy_release(SCHEMA, counts, {("age",): 1.0}, rng)
     found = regress(add_sums(tables, codes, 0.0, rng), source="both")
     assert found.estimates[[1, 4]] == pytest.approx(fit_rows(codes)[[1, 4]], abs=0.05)
+
+
+@pytest.mark.parametrize(("error", "least", "most"), [(0.0, 0.0, 0.25), (0.3, 0.0, 0.3), (3.0, 0.9, 1.15)])
+def test_a_change_is_shrunk_by_the_part_of_it_that_is_noise(error: float, least: float, most: float) -> None:
+    """Twelve coefficients that a model has wrong by `error`, in standard deviations of their noise.
+
+    What is left of the mean squared error, over that of the noise: variances found one by one leave .33
+    where the model is right and .38 at .3; where it is wrong throughout little is to be lost by shrinking.
+    """
+    rng, features = np.random.default_rng(5), 12
+    matrices = [np.ones((1, 2))] * features
+    design: Any = SimpleNamespace(free=np.arange(1, features + 1), ranges=np.ones(features + 1))
+    design.matrices, design.size = matrices, features + 1
+    hessian, noise = 100.0 * np.eye(features + 1), 100.0 * np.eye(features + 1)
+    left, unit = [], 0.1  # a standard deviation of the noise is .1 in a coefficient
+    for _ in range(200):
+        truth = np.append(0.0, error * unit * rng.standard_normal(features))
+        residual = hessian @ truth + 10.0 * np.append(0.0, rng.standard_normal(features))
+        change = move_towards((residual, noise), hessian, 10.0, design)
+        left.append(float(((change - truth) ** 2).mean()) / unit**2)
+    assert least <= np.mean(left) * (features + 1) / features <= most
 
 
 def test_other_encodings_and_columns_fall_back_to_tables() -> None:

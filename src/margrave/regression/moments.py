@@ -228,7 +228,9 @@ def move_towards(found: tuple[Floats, Floats], hessian: Floats, size: float, des
     The change c is the most likely one where the residual is H c and its noise, and the change of a feature's
     coefficients, each over the column's range, is normal around 0. The variance of that normal is the
     feature's own and makes the residual most likely (MacKay 1992, equation 4.11): it is 0 where the model is
-    right within the noise.
+    right within the noise. Variances that were found from few numbers follow their noise. So c is shrunk at
+    last by the part of c'H c, the square of what it changes predictions by, that the noise of the residual is
+    expected to give it (James and Stein 1961, positive part).
 
     Args:
         found: The residual at the model's coefficients, shape [p], and the covariance of its noise, [p, p].
@@ -246,19 +248,28 @@ def move_towards(found: tuple[Floats, Floats], hessian: Floats, size: float, des
     whiten = (vectors / np.sqrt(np.maximum(values, 1e-10 * max(float(values[-1]), 1e-300)))).T / units
     slopes = whiten @ (hessian[np.ix_(free, free)] * scale)
     inner, pull = slopes.T @ slopes, slopes.T @ (whiten @ residual[free])
+    curved = hessian[np.ix_(free, free)] * np.outer(scale, scale)
     variances = np.full(int(group.max(initial=0)) + 1, size**2)
-    mean = np.zeros(len(free))
     for _ in range(ROUNDS):
         prior = variances[group]
-        root = np.sqrt(prior)  # a variance of 0 stays finite so
-        spread = root[:, None] * np.linalg.inv(np.eye(len(free)) + inner * np.outer(root, root)) * root
+        spread = _posterior(prior, inner)
         mean = spread @ pull
         known = np.bincount(group, 1.0 - np.diag(spread) / np.maximum(prior, 1e-300), len(variances))
         squares = np.bincount(group, mean**2, len(variances))
         variances = np.clip(squares / np.maximum(known, 1e-12), 1e-10 * size**2, CAP * size**2)
+    spread = _posterior(variances[group], inner)
+    mean = spread @ pull
+    square, expected = float(mean @ curved @ mean), float(np.trace(curved @ spread @ inner @ spread))
     change = np.zeros(design.size)
-    change[free] = scale * mean
+    if square > expected:
+        change[free] = (1.0 - expected / square) * scale * mean
     return change
+
+
+def _posterior(prior: Floats, inner: Floats) -> Floats:
+    """(inner + P^-1)^-1 with the diagonal of P, shape [p], some of which may be 0: shape [p, p]."""
+    root = np.sqrt(prior)
+    return np.asarray(root[:, None] * np.linalg.inv(np.eye(len(prior)) + inner * np.outer(root, root)) * root)
 
 
 def _pool(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
