@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from enumeration import joint, random_layout, summed
 
+from margrave.errors import InputError
 from margrave.models.pgm.inference import Inference
-from margrave.models.pgm.marginals import marginal, marginals, pair_marginals
+from margrave.models.pgm.marginals import contract_tables, marginal, marginals, pair_marginals
 from margrave.models.pgm.model import condition_layout
 from margrave.models.pgm.tree import Layout
 
@@ -153,6 +154,40 @@ def test_many_projections_at_once_equal_enumeration(seed, monkeypatch):
     assert list(found) == everything
     for clique, probabilities in found.items():
         np.testing.assert_allclose(probabilities, summed(table, clique), atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("limit", "wanted"), [(9, [(0, 5), (1, 5)]), (27, [(0, 1, 5), (0, 3, 5)]), (9, [(0, 2)])]
+)
+def test_where_messages_would_be_too_large_projections_are_found_code_by_code(limit, wanted, monkeypatch):
+    # A separator of two attributes has nine cells, a message three times as many for each attribute it carries.
+    layout = Layout([3] * 6, [(0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 5)], 1 << 20)
+    theta = np.random.default_rng(0).normal(size=layout.starts[-1]) * 2
+    inference = Inference(layout)
+    inference.run(theta)
+    table, _ = joint(layout, theta)
+    built = []
+    contract = contract_tables
+
+    def watch(tables, out):
+        built.append(contract(tables, out))
+        return built[-1]
+
+    monkeypatch.setattr("margrave.models.pgm.marginals.contract_tables", watch)
+    monkeypatch.setattr("margrave.models.pgm.marginals.MAX_PROJECTED_CELLS", limit)
+    found = marginals(layout, inference.belief, wanted)
+    assert max((part.size for part in built), default=0) <= limit
+    for clique, probabilities in found.items():
+        np.testing.assert_allclose(probabilities, summed(table, clique), atol=1e-10)
+
+
+def test_an_answer_that_is_itself_too_large_is_refused(monkeypatch):
+    layout = Layout([3] * 4, [(0, 1), (2, 3)], 1 << 20)
+    inference = Inference(layout)
+    inference.run(np.zeros(layout.starts[-1]))
+    monkeypatch.setattr("margrave.models.pgm.marginals.MAX_PROJECTED_CELLS", 26)
+    with pytest.raises(InputError, match="at most 26 cells"):
+        marginals(layout, inference.belief, [(0, 1, 2)])
 
 
 @pytest.mark.parametrize("scale", [1.0, 300.0])

@@ -9,7 +9,9 @@ reaches later, and only what is still to meet somewhere is carried on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +39,9 @@ def marginals(layout: Layout, belief: Floats, cliques: Iterable[Clique]) -> dict
     """Probabilities of several cliques, each ascending, of shape layout.shape(clique).
 
     Variable elimination over the smallest part of the tree that holds a clique; nothing larger than the
-    separators and the wanted attributes on one side is ever built. What all cliques ask of one tree clique
-    is summed up in one go.
+    separators and the wanted attributes on one side is ever built. Where that would be too large, a clique
+    is found code by code of some of its attributes. What all cliques ask of one tree clique is summed up in
+    one go.
 
     Args:
         layout: The tree.
@@ -46,10 +49,11 @@ def marginals(layout: Layout, belief: Floats, cliques: Iterable[Clique]) -> dict
         cliques: Distinct cliques, ascending.
 
     Raises:
-        InputError: A table would have more than MAX_PROJECTED_CELLS cells.
+        InputError: A clique, or a separator, has more than MAX_PROJECTED_CELLS cells.
     """
     links = _links(layout)
     steps: dict[Clique, list[Step]] = {}
+    fixed: dict[Clique, Clique] = {}
     asked: list[set[Clique]] = [set() for _ in layout.tree.cliques]
     # First say what is needed: of which tree clique each answer takes which of its attributes.
     for wanted in cliques:
@@ -57,6 +61,7 @@ def marginals(layout: Layout, belief: Floats, cliques: Iterable[Clique]) -> dict
         # A clique inside one node is a plain sum over its table; only the others need elimination.
         home = layout.home(wanted)
         steps[wanted] = [] if home >= 0 else _steps(layout, links, wanted)
+        fixed[wanted] = _fix_attributes(layout, steps[wanted], wanted)
         for node, needed in [(home, wanted)] if home >= 0 else [step[:2] for step in steps[wanted]]:
             asked[node].add(needed)
     # Then sum each tree clique once to all that is asked of it, since it is the largest thing read here.
@@ -67,7 +72,9 @@ def marginals(layout: Layout, belief: Floats, cliques: Iterable[Clique]) -> dict
         tables.append(sums(table, clique, asked[k]))
     known: dict[tuple[int, Clique], Floats] = {}
     for wanted, several in steps.items():
-        if several:
+        if fixed[wanted]:
+            found[wanted] = _eliminate_by_code(layout, tables, several, wanted, fixed[wanted])
+        elif several:
             found[wanted] = _eliminate_nodes(layout, tables, several, wanted, known)
         else:
             found[wanted] = tables[layout.home(wanted)][wanted]
@@ -91,11 +98,40 @@ def _steps(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: Clique
         needed = tuple(v for v in clique if v in below[k] or v in wanted or v in separator)
         # What is sent: the separator, by which the parent joins it, and what is wanted of all below.
         out = tuple(sorted(set(separator) | (below[k] | set(clique)) & set(wanted)))
-        _guard(layout, out)
         if parent in keep:
             below[parent] |= set(out)
         steps.append((k, needed, out))
     return steps
+
+
+def _fix_attributes(layout: Layout, steps: Sequence[Step], wanted: Clique) -> Clique:
+    """Wanted attributes, largest first, of which one code at a time keeps all messages within the limit."""
+    left = sorted(wanted, key=lambda v: layout.sizes[v])
+    fixed: set[int] = set()
+    while any(_count_cells(layout, out, fixed) > MAX_PROJECTED_CELLS for _, _, out in steps):
+        if not left:
+            # The separator alone is too large.
+            _guard(
+                layout, max((out for _, _, out in steps), key=lambda out: _count_cells(layout, out, fixed))
+            )
+        fixed.add(left.pop())
+    return tuple(sorted(fixed))
+
+
+def _eliminate_by_code(
+    layout: Layout,
+    tables: Sequence[Mapping[Clique, Floats]],
+    steps: Sequence[Step],
+    wanted: Clique,
+    fixed: Clique,
+) -> Floats:
+    """As `_eliminate_nodes`, for one code after another of some wanted attributes."""
+    found = np.empty(layout.shape(wanted))
+    for codes in product(*(range(layout.sizes[v]) for v in fixed)):
+        at = dict(zip(fixed, codes, strict=True))
+        place = tuple(slice(at[v], at[v] + 1) if v in at else slice(None) for v in wanted)
+        found[place] = _eliminate_nodes(layout, tables, steps, wanted, {}, at)
+    return found
 
 
 def _eliminate_nodes(
@@ -104,10 +140,12 @@ def _eliminate_nodes(
     steps: Sequence[Step],
     wanted: Clique,
     known: dict[tuple[int, Clique], Floats],
+    at: Mapping[int, int] | None = None,
 ) -> Floats:
     """The product of the nodes' conditionals, summed down to the wanted attributes.
 
     A message depends on its node and its attributes alone; small ones are kept in `known` for other cliques.
+    Attributes that `at` gives a code have that one alone, and an axis of length 1.
     """
     keep = {k for k, _, _ in steps}
     messages: dict[int, list[Table]] = {k: [] for k in keep}
@@ -121,6 +159,8 @@ def _eliminate_nodes(
             # marginals.
             if parent in keep:
                 table = _condition_table(table, needed, layout.tree.separators[k])
+            if at:
+                table = table[tuple(slice(at[v], at[v] + 1) if v in at else slice(None) for v in needed)]
             sent = contract_tables([(table, needed), *received], out)
             if parent in keep and sent.size <= MAX_CACHED_CELLS:
                 known[k, out] = sent
@@ -249,10 +289,13 @@ def _prune_tree(layout: Layout, links: Sequence[Mapping[int, Clique]], wanted: s
     return keep
 
 
+def _count_cells(layout: Layout, clique: Sequence[int], fixed: Collection[int]) -> int:
+    """Cells of a table in which fixed attributes have one code."""
+    return math.prod(layout.sizes[v] for v in clique if v not in fixed)
+
+
 def _guard(layout: Layout, clique: Sequence[int]) -> None:
-    cells = 1
-    for v in clique:
-        cells *= layout.sizes[v]
+    cells = _count_cells(layout, clique, ())
     if cells > MAX_PROJECTED_CELLS:
         raise InputError(
             invalid(
