@@ -160,7 +160,7 @@ def test_many_projections_at_once_equal_enumeration(seed, monkeypatch):
     ("limit", "wanted"), [(9, [(0, 5), (1, 5)]), (27, [(0, 1, 5), (0, 3, 5)]), (9, [(0, 2)])]
 )
 def test_where_messages_would_be_too_large_projections_are_found_code_by_code(limit, wanted, monkeypatch):
-    # A separator of two attributes has nine cells, a message three times as many for each one that it carries.
+    # A separator of two attributes has nine cells, a message three times as many for each one it carries.
     layout = Layout([3] * 6, [(0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 5)], 1 << 20)
     theta = np.random.default_rng(0).normal(size=layout.starts[-1]) * 2
     inference = Inference(layout)
