@@ -105,7 +105,16 @@ def test_lines_are_certain_where_noise_shows_that_one_code_has_their_rows(
     if fixed is None and table[1, 2] == 200:
         sigma[1:] = 100.0
     found = find_fixed_codes(table, sigma, table.sum(axis=1))
-    assert (None if found is None else found.tolist()) == fixed
+    assert (None if found is None else found.codes.tolist()) == fixed
+    assert found is None or found.exact
+
+
+def test_what_is_missing_is_noise_or_not() -> None:
+    table = np.diag([290.0, 290, 290])
+    found = [find_fixed_codes(table, np.full((3, 3), sigma), np.full(3, 300.0)) for sigma in (40.0, 1.0)]
+    assert [one is not None and one.exact for one in found] == [True, False]
+    assert found[1] is not None
+    assert found[1].held == pytest.approx(29 / 30)
 
 
 def determine() -> DeterminedModel:

@@ -300,7 +300,9 @@ def _find_fixed(curator: Curator, pairs: Sequence[Clique], ways: OneWays, given:
             (two, one, table.values.T, table.sigmas.T),
         ):
             able = name not in given.domain and name not in fixed | fixing and by not in fixed
-            if able and find_fixed_codes(values, sigma, ways.rows * ways.shares[by]) is not None:
+            found = find_fixed_codes(values, sigma, ways.rows * ways.shares[by]) if able else None
+            # What is fixed but for a part of the rows, as noise this small shows, has more to be bought.
+            if found is not None and found.exact:
                 fixed.add(name)
                 fixing.add(by)
     return fixed

@@ -9,8 +9,8 @@ nearly all rows of the lines that noise lets one see are in one cell a line
 (`margrave.schema.constraints.certain_lines`), and the table that has all of them there is closer to the
 measured one than the model's is. For either table T, sum (y - T)^2 - s^2 estimates the sum of its squared
 errors, and the difference of both has a standard deviation of at most 2 sqrt(sum s^2 (T - T')^2), which it
-has to exceed (`find_determined`). Of an attribute with no other measured pair nothing else is known, and it
-need not.
+has to exceed (`find_determined`). Of an attribute with no other measured pair it need not, if all rows are
+in these cells as far as noise lets one see: nothing else is known of it.
 
 In rows drawn from the model, `name` is then drawn anew given `by` alone: the code of the largest cell with
 the share of rows that these cells hold together, or all where noise explains what is missing; else, and in
@@ -35,7 +35,7 @@ from margrave.limits import Deadline
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import draw_column, order_by_group
-from margrave.schema.constraints.certain_lines import HIDDEN, find_fixed_codes
+from margrave.schema.constraints.certain_lines import HIDDEN, FixedCodes, find_fixed_codes
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-EXACT = 2.0
-"""Standard deviations within which of all rows largest cells are taken to hold all."""
 PREFIX = "determined_"
 """How the names of a state's arrays begin that the inner model's do not have."""
 KEY = PREFIX + "pairs"
@@ -184,47 +182,45 @@ def find_determined(
     ]
     partners = Counter(name for table in pairs for name in table.clique)
     found: list[tuple[bool, float, Determined]] = []
-    for table, own in zip(pairs, model.project_many([table.clique for table in pairs]), strict=True):
+    for table, modelled in zip(pairs, model.project_many([table.clique for table in pairs]), strict=True):
         one, two = table.clique
         ways = (
-            (one, two, table.values, table.sigma, own),
-            (two, one, table.values.T, table.sigma.T, own.T),
+            (one, two, table.values, table.sigma, modelled),
+            (two, one, table.values.T, table.sigma.T, modelled.T),
         )
         for by, name, values, sigma, expected in ways:
             if name not in public:
-                counts = public[by] if by in public else np.maximum(expected, 0.0).sum(axis=1)
-                gain, shares = _judge_pair(values, sigma, expected, np.asarray(counts, dtype=np.float64))
-                if gain > 1.0 or (gain > -math.inf and partners[name] == 1):
+                own = public[by] if by in public else np.maximum(expected, 0.0).sum(axis=1)
+                counts: Floats = np.asarray(own, dtype=np.float64)
+                fixed = find_fixed_codes(values, sigma, counts)
+                if fixed is None:
+                    continue
+                shares = _share_codes(fixed, expected)
+                gain = _compare_tables(values, sigma, expected, shares * counts[:, None])
+                if gain > 1.0 or (fixed.exact and partners[name] == 1):
                     found.append((by in public, gain, Determined(name, by, shares)))
     found.sort(key=lambda entry: entry[:2], reverse=True)
     return _order_acyclic([one for _, _, one in found])
 
 
-def _judge_pair(values: Floats, sigma: Floats, expected: Floats, counts: Floats) -> tuple[float, Floats]:
-    """By how many standard deviations a table of certainties is closer than the model's; its shares.
-
-    -inf where the measured pair does not show that lines are certain. All tables have shape [codes of what
-    fixes, codes of what is fixed], counts [codes of what fixes].
-    """
-    codes = find_fixed_codes(values, sigma, counts)
+def _share_codes(fixed: FixedCodes, expected: Floats) -> Floats:
+    """The distribution in each line, shape [lines, codes]: of what is not in largest cells, the model's."""
     whole = np.maximum(expected, 0.0)
     shares = whole / np.maximum(whole.sum(axis=1, keepdims=True), 1e-300)
-    if codes is None:
-        return -math.inf, shares
-    seen = np.flatnonzero(codes != HIDDEN)
-    top = seen, codes[seen]
-    rows = float(counts[seen].sum())
-    held = float(values[top].sum()) / rows
-    if held + EXACT * math.sqrt(float((sigma[top] ** 2).sum())) / rows >= 1.0:
-        held = 1.0
-    # Of what is not in the largest cells the model knows best where it is.
+    held = 1.0 if fixed.exact else min(fixed.held, 1.0)
+    seen = np.flatnonzero(fixed.codes != HIDDEN)
+    top = seen, fixed.codes[seen]
     shares[top] = 0.0
     shares[seen] *= (1.0 - held) / np.maximum(shares[seen].sum(axis=1, keepdims=True), 1e-300)
     shares[top] = 1.0 - shares[seen].sum(axis=1)
-    certainties = shares * counts[:, None]
-    difference = float(((values - expected) ** 2 - (values - certainties) ** 2).sum())
-    spread = 2.0 * math.sqrt(float((sigma**2 * (certainties - expected) ** 2).sum()))
-    return difference / max(spread, 1e-300), shares
+    return np.asarray(shares)
+
+
+def _compare_tables(values: Floats, sigma: Floats, expected: Floats, certain: Floats) -> float:
+    """By how many standard deviations one table is closer to a measured one than the model's is."""
+    difference = float(((values - expected) ** 2 - (values - certain) ** 2).sum())
+    spread = 2.0 * math.sqrt(float((sigma**2 * (certain - expected) ** 2).sum()))
+    return difference / max(spread, 1e-300)
 
 
 def _order_acyclic(found: Sequence[Determined]) -> list[Determined]:
