@@ -81,8 +81,8 @@ def test_a_model_that_holds_the_pair_is_left_alone() -> None:
     tables = release(rows, 40.0, ("p", "copy"), ("copy", "other"))
 
     class Exact(DeterminedModel):
-        def project_many(self, cliques):  # type: ignore[no-untyped-def]
-            return [count(rows, *clique) for clique in cliques]
+        def project(self, clique):  # type: ignore[no-untyped-def]
+            return count(rows, *clique)
 
     model = Exact(Independent().fit(DOMAIN, release(rows, 1.0, *ONES), total=ROWS), ())
     assert find_determined(model, pool(DOMAIN, tables), {"p": count(rows, "p")}) == []
