@@ -181,27 +181,24 @@ def find_determined(
         if len(table.clique) == 2 and not table.inferred and not set(table.clique) <= set(public)
     ]
     partners = Counter(name for table in pairs for name in table.clique)
-    able: list[tuple[Clique, Pooled, bool, FixedCodes, Floats]] = []
+    found: list[tuple[bool, float, Determined]] = []
     for table in pairs:
         for turned, (by, name) in ((False, table.clique), (True, table.clique[::-1])):
-            if name not in public:
-                values, sigma = (part.T if turned else part for part in (table.values, table.sigma))
-                # Of a private attribute the pair's own line sums tell its counts.
-                held = public[by] if by in public else np.maximum(values.sum(axis=1), 0.0)
-                counts: Floats = np.asarray(held, dtype=np.float64)
-                fixed = find_fixed_codes(values, sigma, counts)
-                if fixed is not None:
-                    able.append(((by, name), table, turned, fixed, counts))
-    found: list[tuple[bool, float, Determined]] = []
-    for (by, name), table, turned, fixed, counts in able:
-        expected = model.project(table.clique)
-        values, sigma, expected = (
-            part.T if turned else part for part in (table.values, table.sigma, expected)
-        )
-        shares = _share_codes(fixed, expected)
-        gain = _compare_tables(values, sigma, expected, shares * counts[:, None])
-        if gain > 1.0 or (fixed.exact and partners[name] == 1):
-            found.append((by in public, gain, Determined(name, by, shares)))
+            if name in public:
+                continue
+            values, sigma = (part.T if turned else part for part in (table.values, table.sigma))
+            # Of a private attribute the pair's own line sums tell its counts.
+            held = public[by] if by in public else np.maximum(values.sum(axis=1), 0.0)
+            counts: Floats = np.asarray(held, dtype=np.float64)
+            fixed = find_fixed_codes(values, sigma, counts)
+            if fixed is None:
+                continue
+            modelled = model.project(table.clique)
+            expected = modelled.T if turned else modelled
+            shares = _share_codes(fixed, expected)
+            gain = _compare_tables(values, sigma, expected, shares * counts[:, None])
+            if gain > 1.0 or (fixed.exact and partners[name] == 1):
+                found.append((by in public, gain, Determined(name, by, shares)))
     found.sort(key=lambda entry: entry[:2], reverse=True)
     return _order_acyclic([one for _, _, one in found])
 

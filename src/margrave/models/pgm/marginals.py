@@ -129,9 +129,13 @@ def _eliminate_by_code(
     found = np.empty(layout.shape(wanted))
     for codes in product(*(range(layout.sizes[v]) for v in fixed)):
         at = dict(zip(fixed, codes, strict=True))
-        place = tuple(slice(at[v], at[v] + 1) if v in at else slice(None) for v in wanted)
-        found[place] = _eliminate_nodes(layout, tables, steps, wanted, {}, at)
+        found[_pick_codes(wanted, at)] = _eliminate_nodes(layout, tables, steps, wanted, {}, at)
     return found
+
+
+def _pick_codes(clique: Clique, at: Mapping[int, int]) -> tuple[slice, ...]:
+    """The part of a clique's table in which some attributes have one code; their axes stay."""
+    return tuple(slice(at[v], at[v] + 1) if v in at else slice(None) for v in clique)
 
 
 def _eliminate_nodes(
@@ -160,7 +164,7 @@ def _eliminate_nodes(
             if parent in keep:
                 table = _condition_table(table, needed, layout.tree.separators[k])
             if at:
-                table = table[tuple(slice(at[v], at[v] + 1) if v in at else slice(None) for v in needed)]
+                table = table[_pick_codes(needed, at)]
             sent = contract_tables([(table, needed), *received], out)
             if parent in keep and sent.size <= MAX_CACHED_CELLS:
                 known[k, out] = sent
