@@ -229,6 +229,9 @@ MOMENTUM, MEMORY, LAST = np.float32(0.9), np.float32(0.9), 0.02
 models/mixture, whose gradients shrink alike."""
 SPREAD = 0.5
 """Standard deviation of the starting log-odds of the gate and of log Q around the one-ways."""
+FULL_STEPS = 24
+"""Public attributes above which the gate moves in shorter steps. A row's log-odds are sums over them all, which
+200 equal steps carry past any optimum: then the descent begins by rising, and ends as chance has it."""
 
 
 def start(rows: PublicRows, targets: Targets, components: int, rng: np.random.Generator) -> Point:
@@ -298,12 +301,15 @@ def descend(
     whole = Objective(rows, targets, *penalties)
     # Early steps only have to find the region, so that a part of the rows is enough for them.
     few = whole if len(rows.codes) <= part else Objective(rows.part(part, rng), targets, *penalties)
+    # The steps of all public codes of a row add up.
+    relative = (min(1.0, FULL_STEPS / max(len(rows.names), 1)), 1.0, 1.0)
     for done in range(1, steps + 1):
         if stop():
             break
         objective = whole if done > steps - last else few
         objective(at)
         length = rate * (1.0 - done / steps + LAST)
-        for move, gradient in zip(moves, (objective.gate, objective.bias, objective.logs), strict=True):
-            move.step(gradient, length, done)
+        gradients = (objective.gate, objective.bias, objective.logs)
+        for move, gradient, scale in zip(moves, gradients, relative, strict=True):
+            move.step(gradient, scale * length, done)
         at.settle(targets.starts)
