@@ -209,8 +209,8 @@ def test_a_model_is_restored_from_its_state_and_damage_is_refused() -> None:
 def test_very_many_public_attributes_do_not_carry_the_gate_past_the_optimum(seed: int) -> None:
     # With steps as long as those of few attributes, pairs of the first seed are .14 of the rows off.
     rng = np.random.default_rng(seed)
-    kind, names, sizes = rng.integers(0, 6, 1000), [f"p{i}" for i in range(200)], [2 + i % 4 for i in range(200)]
-    columns = []
+    kind, columns = rng.integers(0, 6, 1000), []
+    names, sizes = [f"p{i}" for i in range(200)], [2 + i % 4 for i in range(200)]
     for size in sizes:
         ends = rng.dirichlet(np.ones(size), 6).cumsum(axis=1)[kind]
         columns.append((rng.random(1000)[:, None] > ends[:, :-1]).sum(axis=1).astype(np.uint8))

@@ -230,8 +230,9 @@ models/mixture, whose gradients shrink alike."""
 SPREAD = 0.5
 """Standard deviation of the starting log-odds of the gate and of log Q around the one-ways."""
 FULL_STEPS = 24
-"""Public attributes above which the gate moves in shorter steps. A row's log-odds are sums over them all, which
-200 equal steps carry past any optimum: then the descent begins by rising, and ends as chance has it."""
+"""Public attributes above which the gate moves in shorter steps. A row's log-odds are sums over all of them,
+which 200 equal steps carry past any optimum: the descent then begins by rising and ends as chance has it. On
+tables of the choosing half with 23 to 112 of them 12, 24 and 48 are alike (bench/LOG.md)."""
 
 
 def start(rows: PublicRows, targets: Targets, components: int, rng: np.random.Generator) -> Point:
