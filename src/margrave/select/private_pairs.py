@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -70,7 +71,7 @@ class PrivatePairs(Strategy):
        all. Then all pairs are appraised for `screen` of rho: how far each is from the product of its
        one-ways, of which the public ones are exact. Pairs that may be copies are bought first, and of an
        attribute that another one fixes as noise shows (`margrave.schema.constraints.certain_lines`) no other
-       pair is looked at again.
+       pair is looked at again; those of the other count for both.
     6. Pairs are taken from the most dependent on while their dependence exceeds `worth` times the noise that
        they would get, and share what remains in proportion to the root of their dependence. Of the others
        the fitter is told what the appraisal says.
@@ -205,10 +206,12 @@ class PrivatePairs(Strategy):
         on_step(Step("select", f"{len(pairs)} pairs appraised", 1, curator.progress))
         ways = summarise_one_ways(curator, given)
         dependence = estimate_dependence(curator, pairs, ways, curator.total * self.screen)
-        dependence = self._buy_copies(curator, dependence, ways, given, on_step)
+        dependence, followers = self._buy_copies(curator, dependence, ways, given, on_step)
         if not dependence:
             return []
-        return buy_dependent_pairs(curator, dependence, ways, self.worth, self.target, self.emphasis, on_step)
+        return buy_dependent_pairs(
+            curator, dependence, ways, self.worth, self.target, self.emphasis, on_step, followers
+        )
 
     def _buy_copies(
         self,
@@ -217,10 +220,12 @@ class PrivatePairs(Strategy):
         ways: OneWays,
         given: Encoded,
         on_step: OnStep,
-    ) -> dict[Clique, Dependence]:
-        """Buy the pairs that may be copies; returns the pairs that are still worth a thought.
+    ) -> tuple[dict[Clique, Dependence], dict[str, int]]:
+        """Buy the pairs that may be copies.
 
-        Of a private attribute that another one fixes no other pair is: those of the other say as much.
+        Returns:
+            The pairs that are still worth a thought: of a private attribute that another one fixes no other
+            pair is, as those of the other say as much. And how many attributes follow from each one so.
         """
         found = {pair: one.distance for pair, one in dependence.items()}
         sigma = curator.sigma(curator.remaining)
@@ -232,14 +237,18 @@ class PrivatePairs(Strategy):
         }
         # A code that is drawn anew might break a rule (`margrave.models.gated.determined`).
         if not copies or curator.domain.rules is not None:
-            return dict(dependence)
+            return dict(dependence), {}
         on_step(Step("measure", f"{len(copies)} pairs of near copies", 2, curator.progress))
         share = math.fsum(copies.values()) / math.fsum(weights.values())
         rho = curator.remaining * Fraction(share).limit_denominator(1000)
         measure_shares(curator, apportion_rho(copies, rho))
         fixed = _find_fixed(curator, list(copies), ways, given)
-        rest = dependence.keys() - copies
-        return {pair: dependence[pair] for pair in dependence if pair in rest and fixed.isdisjoint(pair)}
+        rest = {
+            pair: one
+            for pair, one in dependence.items()
+            if pair not in copies and fixed.keys().isdisjoint(pair)
+        }
+        return rest, Counter(fixed.values())
 
     def _pairs(self, domain: Domain) -> list[Clique]:
         known = set(self.public)
@@ -285,26 +294,24 @@ class PrivatePairs(Strategy):
         return apportion_rho(wanted if any(wanted.values()) else worth, left)
 
 
-def _find_fixed(curator: Curator, pairs: Sequence[Clique], ways: OneWays, given: Encoded) -> set[str]:
-    """The private attributes that another one is seen to fix in some measured pairs.
+def _find_fixed(curator: Curator, pairs: Sequence[Clique], ways: OneWays, given: Encoded) -> dict[str, str]:
+    """The private attributes that another one is seen to fix in some measured pairs, and what fixes each.
 
     None that fixes another, so that what is drawn given one alone follows from one whose pairs are bought.
     """
     bought = {table.clique: table for table in curator.measurements}
-    fixed: set[str] = set()
-    fixing: set[str] = set()
+    fixed: dict[str, str] = {}
     for one, two in pairs:
         table = bought[one, two]
         for by, name, values, sigma in (
             (one, two, table.values, table.sigmas),
             (two, one, table.values.T, table.sigmas.T),
         ):
-            able = name not in given.domain and name not in fixed | fixing and by not in fixed
+            able = not (name in given.domain or name in fixed or name in fixed.values() or by in fixed)
             found = find_fixed_codes(values, sigma, ways.rows * ways.shares[by]) if able else None
             # What is fixed but for a part of the rows, as noise this small shows, has more to be bought.
             if found is not None and found.exact:
-                fixed.add(name)
-                fixing.add(by)
+                fixed[name] = by
     return fixed
 
 

@@ -254,12 +254,14 @@ def choose_pairs(
     worth: float,
     target: str | None = None,
     emphasis: float = 1.0,
+    followers: Mapping[str, int] | None = None,
 ) -> dict[Clique, float]:
     """The pairs worth buying, and their weights, of which each is to get its part of all precision.
 
-    A pair's weight is the root of its dependence R, so in a purchase of total weight W its noise is
-    sigma sqrt(W / w) a cell. Pairs are taken while R exceeds `worth` times the total variation of that noise,
-    which is in proportion to cells R^(-1/4), so in the order of R^(5/4) / cells. At least one is taken.
+    A pair's weight w is the root of its dependence R, as often as it counts, so in a purchase of total weight
+    W its noise is sigma sqrt(W / w) a cell. Pairs are taken while R exceeds `worth` times the total variation
+    of that noise, which is in proportion to cells / sqrt(w), so in the order of R sqrt(w) / cells. At least
+    one is taken.
 
     Args:
         found: Dependence of each pair.
@@ -268,15 +270,23 @@ def choose_pairs(
         worth: How much of the noise a dependence must exceed.
         target: An attribute whose pairs are taken in any case, as if as dependent as half the mean at least.
         emphasis: What the weights of the target's pairs are multiplied by.
+        followers: How many attributes follow from each one, whose own pairs are not bought: pairs of what
+            they follow from count once more for each of them.
     """
+    known = followers or {}
+
+    def weigh(pair: Clique, apart: float) -> float:
+        return math.sqrt(apart) * math.prod(1 + known.get(name, 0) for name in pair)
+
     # The target's pairs are bought in any case; a floor keeps their shares from vanishing where noise hid
     # them.
     least = 0.5 * max(float(np.mean(list(found.values()))), 1e-6)
-    weights = {pair: emphasis * math.sqrt(max(found[pair], least)) for pair in found if target in pair}
+    weights = {pair: emphasis * weigh(pair, max(found[pair], least)) for pair in found if target in pair}
     whole = math.fsum(weights.values())
-    alone = {pair: ways.noise(pair, sigma) for pair in found if pair not in weights}
-    for pair in sorted(alone, key=lambda pair: -(found[pair] ** 1.25) / alone[pair]):
-        weight = math.sqrt(max(found[pair], 1e-12))
+    rest = {pair: weigh(pair, max(apart, 1e-12)) for pair, apart in found.items() if pair not in weights}
+    alone = {pair: ways.noise(pair, sigma) for pair in rest}
+    for pair in sorted(rest, key=lambda pair: -found[pair] * math.sqrt(rest[pair]) / alone[pair]):
+        weight = rest[pair]
         # Each pair bought makes the noise of all larger, so buying ends where the next one would gain less
         # than its own noise.
         if weights and found[pair] <= worth * alone[pair] * math.sqrt((whole + weight) / weight):
@@ -327,6 +337,7 @@ def buy_dependent_pairs(
     target: str | None,
     emphasis: float,
     on_step: OnStep,
+    followers: Mapping[str, int] | None = None,
 ) -> list[InferredMarginal]:
     """Spend all that is left of rho on the pairs that are worth buying, in proportion as `choose_pairs` says.
 
@@ -334,14 +345,14 @@ def buy_dependent_pairs(
         curator: Of the run.
         dependence: What the appraisal found, of all pairs that may be bought.
         ways: What is known of the one-ways.
-        worth, target, emphasis: As for `choose_pairs`.
+        worth, target, emphasis, followers: As for `choose_pairs`.
         on_step: Told what is measured.
 
     Returns:
         What the appraisal says of the other pairs, see `independent_tables`.
     """
     found, sigma = {pair: one.distance for pair, one in dependence.items()}, curator.sigma(curator.remaining)
-    weights = choose_pairs(found, ways, sigma, worth, target, emphasis)
+    weights = choose_pairs(found, ways, sigma, worth, target, emphasis, followers)
     on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
     measure_shares(curator, apportion_rho(weights, curator.remaining))
     others = [pair for pair in dependence if pair not in weights]

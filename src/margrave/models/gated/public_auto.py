@@ -301,6 +301,10 @@ MAX_KNOWN_CELLS = 1 << 20
 MAX_PUBLIC_SHARE = 0.8
 """Share of the attributes below which auto's model is fitted as well. With three quarters public a blend is 4
 to 16 % closer than the gated mixture on the choosing half; with more nothing was measured (bench/LOG.md)."""
+KNOWN_SIGMA = 1 / 3
+"""Standard deviation that known tables count with, over that of the average measured pair. On the choosing
+half pairs are .92 to .97 of what they are with 1 where three quarters are public, .99 where half are; with .1 the
+gain is smaller (bench/LOG.md)."""
 REFINED = 8
 """Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
@@ -332,8 +336,8 @@ class PublicAuto(Estimator["protocols.Model"]):
     Where few are, most pairs are those of private attributes, for which auto's model has more components and
     latent blocks, or is a graphical model. A mixture is calibrated to the public rows
     (`margrave.models.gated.public_auto`), so that rows drawn given them keep its tables. Auto's model sees
-    the tables of public attributes and of their pairs, too, each cell with the precision of the average
-    measured pair.
+    the tables of public attributes and of their pairs, too, each cell with KNOWN_SIGMA of the noise of the
+    average measured pair.
 
     Each row is taken from one of both, so that pairs are near the mean of both models' and what was measured
     (`margrave.models.gated.blended`). A private attribute that a measured pair shows to be fixed by another
@@ -483,6 +487,5 @@ class PublicAuto(Estimator["protocols.Model"]):
             or sum(domain.size(clique) for clique in cliques) > MAX_KNOWN_CELLS
         ):
             return []
-        # Known tables get the precision of the average measured pair.
-        sigma = float(np.mean([np.mean(table.sigma**-2.0) for table in pairs])) ** -0.5
+        sigma = KNOWN_SIGMA * float(np.mean([np.mean(table.sigma**-2.0) for table in pairs])) ** -0.5
         return [KnownMarginal(clique, tabulate_rows(rows, domain, clique), sigma) for clique in cliques]
