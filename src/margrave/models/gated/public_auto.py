@@ -303,8 +303,8 @@ MAX_PUBLIC_SHARE = 0.8
 to 16 % closer than the gated mixture on the choosing half; with more nothing was measured (bench/LOG.md)."""
 KNOWN_SIGMA = 1 / 3
 """Standard deviation that known tables count with, over that of the average measured pair. On the choosing
-half pairs are .92 to .97 of what they are with 1 where three quarters are public, .99 where half are; with .1 the
-gain is smaller (bench/LOG.md)."""
+half pairs are .92 to .97 of what they are with 1 where three quarters are public, .99 where half are; with .1
+the gain is smaller (bench/LOG.md)."""
 REFINED = 8
 """Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
