@@ -31,7 +31,7 @@ from margrave.limits import FULL, Deadline, Effort, one_blas_thread
 from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import Pooled, pool
+from margrave.models._base.pooling import Pooled, mu, pool
 from margrave.models._base.public_rows import PublicRows, pack_tables, tabulate_rows, unpack_tables
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.model import MixtureModel
@@ -301,10 +301,11 @@ MAX_KNOWN_CELLS = 1 << 20
 MAX_PUBLIC_SHARE = 0.8
 """Share of the attributes below which auto's model is fitted as well. With three quarters public a blend is 4
 to 16 % closer than the gated mixture on the choosing half; with more nothing was measured (bench/LOG.md)."""
-KNOWN_SIGMA = 1 / 3
-"""Standard deviation that known tables count with, over that of the average measured pair. On the choosing
-half pairs are .92 to .97 of what they are with 1 where three quarters are public, .99 where half are; with .1
-the gain is smaller (bench/LOG.md)."""
+LEAST_KNOWN, KNOWN_ALIKE = 1 / 3, 6000.0
+"""The least standard deviation that known tables count with, over that of the average measured pair, and the
+rows times mu from which on both are alike; between, it is in proportion. With 1/3 pairs of the choosing half
+are .92 to .99 of what they are with 1 at epsilon .2, where rows times mu are 200 to 1,500, but 1.03 to 1.11
+times that on three tables of more than 10,000 (bench/LOG.md)."""
 REFINED = 8
 """Codes that all refined attributes may have together: as in the mixture of products."""
 KEY = "public_degrees"
@@ -336,8 +337,8 @@ class PublicAuto(Estimator["protocols.Model"]):
     Where few are, most pairs are those of private attributes, for which auto's model has more components and
     latent blocks, or is a graphical model. A mixture is calibrated to the public rows
     (`margrave.models.gated.public_auto`), so that rows drawn given them keep its tables. Auto's model sees
-    the tables of public attributes and of their pairs, too, each cell with KNOWN_SIGMA of the noise of the
-    average measured pair.
+    the tables of public attributes and of their pairs, too, each cell with the precision of the average
+    measured pair or, where noise is large, up to nine times that.
 
     Each row is taken from one of both, so that pairs are near the mean of both models' and what was measured
     (`margrave.models.gated.blended`). A private attribute that a measured pair shows to be fixed by another
@@ -487,5 +488,7 @@ class PublicAuto(Estimator["protocols.Model"]):
             or sum(domain.size(clique) for clique in cliques) > MAX_KNOWN_CELLS
         ):
             return []
-        sigma = KNOWN_SIGMA * float(np.mean([np.mean(table.sigma**-2.0) for table in pairs])) ** -0.5
+        sigma = float(np.mean([np.mean(table.sigma**-2.0) for table in pairs])) ** -0.5
+        # The larger the noise, the more of what is sure is to come from public rows.
+        sigma *= min(max(rows.rows * mu(tables) / KNOWN_ALIKE, LEAST_KNOWN), 1.0)
         return [KnownMarginal(clique, tabulate_rows(rows, domain, clique), sigma) for clique in cliques]
