@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.errors import ReleaseError
+from margrave.models._base.pooling import pool
 from margrave.models.auto import Auto
 from margrave.models.gated import GatedModel
 from margrave.models.gated.blended import BlendedModel
@@ -82,6 +83,16 @@ def test_where_most_is_public_or_nothing_is_given_it_is_the_gated_mixture() -> N
     tables = noisy_pairs(rows, 20.0)
     for given in (None, public(rows, ("p", "a", "b", "c"))):
         assert isinstance(PublicAuto(given=given).fit(DOMAIN, tables), GatedModel)
+
+
+@pytest.mark.parametrize(("noise", "share"), [(400.0, 1 / 3), (0.25, 1.0)])
+def test_public_tables_are_surer_than_measured_ones_where_noise_is_large(noise: float, share: float) -> None:
+    rows = copies(1000)
+    tables = pool(DOMAIN, noisy_pairs(rows, noise))
+    known = PublicAuto(given=public(rows, ("p", "a")))._count_public(DOMAIN, tables)
+    assert [table.clique for table in known] == [("p",), ("a",), ("p", "a")]
+    np.testing.assert_array_equal(known[2].values, count(rows, ("p", "a")))
+    assert [table.sigma for table in known] == pytest.approx([share * noise] * 3)
 
 
 def test_a_damaged_state_is_refused() -> None:

@@ -22,6 +22,7 @@ from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 from margrave.select.private_pairs import PrivatePairs
+from margrave.select.screening import OneWays, choose_pairs
 from seeded_noise import SeededSource
 
 SIZES = {"a": 6, "b": 6, "x": 6, "y": 6, "z": 6}
@@ -108,3 +109,27 @@ def test_of_what_a_public_column_fixes_no_other_pair_is_bought() -> None:
     assert ("a", "y") in pairs
     assert [pair for pair in pairs if "x" in pair] == [("a", "x")]
     assert ledger.remaining == pytest.approx(0, abs=1e-6)
+
+
+def test_pairs_of_what_fixes_an_attribute_count_for_that_one_too() -> None:
+    rng = np.random.default_rng(0)
+    data = {name: rng.integers(0, size, 4000) for name, size in SIZES.items()}
+    # x and y say the same; b and z depend on it and on each other alike.
+    data["y"] = data["x"].copy()
+    data["b"], data["z"] = (np.where(rng.random(4000) < 0.4, data[name], data["x"]) for name in "bz")
+    curator, _, given = open_table(data, 1.0)
+    buy(curator, given, hidden=0.001)
+    noise = {m.clique: float(m.sigmas.mean()) for m in curator.measurements if len(m.clique) == 2}
+    fixing = "x" if ("b", "x") in noise else "y"
+    fixed = {"x": "y", "y": "x"}[fixing]
+    assert [pair for pair in noise if fixed in pair] == [("x", "y")]
+    # Twice the weight is half the variance, for as much dependence.
+    assert noise["b", fixing] ** 2 < 0.7 * noise["b", "z"] ** 2
+
+
+def test_a_pair_counts_for_all_that_follow_from_it() -> None:
+    shares = {name: np.full(4, 0.25) for name in "abc"}
+    ways = OneWays(shares, dict.fromkeys("abc", 0.1), dict.fromkeys("abc", 4.0), 1000.0)
+    found = {("a", "b"): 0.25, ("a", "c"): 0.25, ("b", "c"): 0.25}
+    weights = choose_pairs(found, ways, 5.0, 0.3, followers={"a": 1, "b": 2})
+    assert weights == pytest.approx({("a", "b"): 3.0, ("a", "c"): 1.0, ("b", "c"): 1.5})
