@@ -256,6 +256,7 @@ class Slices(_NoisyCopies):
     """
 
     name: ClassVar[str] = "slices"
+    pace: ClassVar[tuple[float, float]] = (2e-3, 0.0)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -291,6 +292,7 @@ class SliceTraining(_NoisyCopies):
     """
 
     name: ClassVar[str] = "slice_training"
+    pace: ClassVar[tuple[float, float]] = (2e-3, 0.0)
     learns_by: ClassVar[LearnsFrom] = "slices"
 
     def run(

@@ -51,6 +51,9 @@ class Estimator(ABC, Generic[Fitted]):
     votes of teachers."""
     small: ClassVar[bool] = False
     """Whether its models take next to no memory, so that no limit of memory concerns it."""
+    fit_seconds: ClassVar[float] = 0.0
+    """Processor seconds that its fits add to a run, a squared column, where a plan knows no more of it:
+    bench/runs/adult.py and the pages of docs/methods."""
     instant: ClassVar[bool] = False
     """Whether a fit without rules takes next to no time and is the same whatever the effort says."""
 

@@ -120,6 +120,7 @@ class Gated(Estimator["GatedModel"]):
     seed: int = 0
     max_memory: int | None = None
     name: ClassVar[str] = "gated"
+    fit_seconds: ClassVar[float] = 6e-2
     options: ClassVar[frozenset[str]] = frozenset({"given", "target", "max_memory"})
 
     def __post_init__(self) -> None:
