@@ -17,6 +17,7 @@ from margrave.models._base.memory import A_CODE, A_SQUARE, CELL_BYTES, PROGRAM
 from margrave.models._sampling.rounding import MAX_WORK
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.policy import set_policy
+from margrave.select.from_rows import COPY_BYTES
 
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
@@ -58,8 +59,6 @@ A_CANDIDATE = 40
 """Bytes of each cell of all candidates: expected and counted tables, and what holds them side by side."""
 A_MIXTURE_ROW_CELL, A_ROW_CELL = 33, 14
 """Bytes of each cell of the rows while a mixture draws, and another model, the loaded table included."""
-A_COPY = 40
-"""Bytes of each number of the noisy copies of all rows."""
 MIXTURES, MIXTURE_FITTED = ("auto", "mixture"), 4e-3
 """The fitters that make mixtures, of which a plan knows more than of others; and seconds a squared column
 that their fits add where the strategy is another than `all_pairs`."""
@@ -146,7 +145,7 @@ def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
         least=price_question(held.tables, held.cells) * held.hurried + least,
         model=PROGRAM + _model_bytes(fitter, work, held),
         rows=float(A_MIXTURE_ROW_CELL if fitter.name in MIXTURES else A_ROW_CELL) * work.rows * work.columns
-        + A_COPY * work.rows * held.row_numbers,
+        + COPY_BYTES * work.rows * held.row_numbers,
     )
 
 
