@@ -416,6 +416,10 @@ class Fitter(Protocol):
         """Whether its models take next to no memory, so that no limit of memory concerns it."""
 
     @property
+    def fit_seconds(self) -> float:
+        """Processor seconds that its fits add to a run, a squared column."""
+
+    @property
     def named_columns(self) -> frozenset[str]:
         """The columns that it was told of by name, such as a target."""
 
@@ -458,10 +462,7 @@ class Fitter(Protocol):
     def cells(
         self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]
     ) -> NDArray[np.float64]:
-        """Cells the model would hold with cliques plus each one candidate; infinite where that is too large.
-
-        Shape [candidates].
-        """
+        """Cells with cliques plus each one candidate, infinite where those are too many: [candidates]."""
 
 
 class MomentsFitter(Fitter, Protocol):
@@ -493,13 +494,8 @@ class SlicesFitter(Fitter, Protocol):
         """The model that explains the copies; their number is public."""
 
 
-class TrainedFitter(Fitter, Protocol):
-    """A fitter whose model is trained at the door: those that declare "gradients" in `learns_from`."""
-
-    def learner(
-        self, domain: Domain, target: str | None, ways: Mapping[str, NDArray[np.float64]], rows: float
-    ) -> Learner:
-        """What is to be trained."""
+class DoorFitter(Fitter, Protocol):
+    """A fitter whose model is made of what has learned at the door, from gradients or from votes."""
 
     def alone(self, work: Callable[[], T]) -> T:
         """What some work returns, done on one thread."""
@@ -507,10 +503,19 @@ class TrainedFitter(Fitter, Protocol):
     def finished(
         self, learner: Any, weights: Sequence[Any], measurements: Sequence[NoisyMarginal], total: float
     ) -> Model:
-        """The model of what was trained."""
+        """The model of what has learned."""
 
 
-class TaughtFitter(Fitter, Protocol):
+class TrainedFitter(DoorFitter, Protocol):
+    """A fitter whose model is trained at the door: those that declare "gradients" in `learns_from`."""
+
+    def learner(
+        self, domain: Domain, target: str | None, ways: Mapping[str, NDArray[np.float64]], rows: float
+    ) -> Learner:
+        """What is to be trained."""
+
+
+class TaughtFitter(DoorFitter, Protocol):
     """A fitter whose model asks teachers at the door: those that declare "votes" in `learns_from`."""
 
     def ensemble(
@@ -521,14 +526,6 @@ class TaughtFitter(Fitter, Protocol):
         teachers: int,
     ) -> Ensemble:
         """The teachers, and what is to learn from their votes."""
-
-    def alone(self, work: Callable[[], T]) -> T:
-        """What some work returns, done on one thread."""
-
-    def finished(
-        self, learner: Any, weights: Sequence[Any], measurements: Sequence[NoisyMarginal], total: float
-    ) -> Model:
-        """The model of what has learned."""
 
 
 class Strategy(Protocol):
@@ -557,6 +554,10 @@ class Strategy(Protocol):
     @property
     def options(self) -> frozenset[str]:
         """Options of a run that it takes, each a field of this name."""
+
+    @property
+    def pace(self) -> tuple[float, float]:
+        """Processor seconds of a run a squared column, and the power of epsilon times rows they grow with."""
 
     @property
     def training(self) -> tuple[int, Fraction, Fraction] | None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from margrave.models.adversarial import GradientGan, VotedGan
-from margrave.models.diffusion import Diffusion
+from margrave.models.diffusion.fitter import Diffusion
 from margrave.models.networks.network import Network, PublicNetwork
-from margrave.models.particles import Particles
+from margrave.models.particles.fitter import Particles
 from margrave.models.relaxed import Relaxed
 from margrave.models.sliced.fitter import SliceFDiv, SliceWass
 from margrave.models.sliced.training import Course

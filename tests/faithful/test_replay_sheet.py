@@ -25,7 +25,7 @@ from margrave.models.independent import Independent
 from margrave.models.mixture import Mixture
 from margrave.models.networks.merf import Merf
 from margrave.models.networks.network import Network, PublicNetwork
-from margrave.models.particles import Particles
+from margrave.models.particles.fitter import Particles
 from margrave.models.pgm.fitter import PGM, ConditionalPGM
 from margrave.models.pgm.multiplicative_weights import PMW
 from margrave.models.public_weights import PublicWeights

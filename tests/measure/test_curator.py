@@ -186,3 +186,23 @@ def test_bad_arguments_are_named() -> None:
     with pytest.raises(InputError, match="clique"):
         curator.measure([("nothing",)], Fraction(1, 100))
     assert ledger.spent == 0
+
+
+def test_what_is_set_aside_is_left_out_of_the_plan_inside_alone() -> None:
+    curator, ledger = _curator()
+    whole = curator.remaining
+    with curator.set_aside(whole / 4):
+        assert curator.remaining == curator.total == whole * 3 / 4
+        curator.measure([("a",)], whole / 2)
+        assert curator.remaining == pytest.approx(whole / 4)
+        assert curator.total == whole * 3 / 4
+        curator.measure([("b",)], curator.remaining + whole / 8)  # a plan, not a limit: the ledger has that
+        assert curator.remaining == 0
+    assert curator.total == whole
+    assert curator.remaining == ledger.planned == pytest.approx(whole / 8)
+    with curator.set_aside(Fraction(0)):
+        assert curator.total == curator.remaining == ledger.planned
+    with pytest.raises(BudgetError), curator.set_aside(whole):
+        curator.measure([("a",)], whole)
+    assert curator.total == whole
+    assert curator.remaining == ledger.planned

@@ -12,8 +12,9 @@ from margrave.errors import InputError, MissingExtraError, SchemaError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import Pooled
 from margrave.models._torch.device import open_device
-from margrave.models.particles import HalfSpace, Particles, ThresholdProtection
+from margrave.models.particles import HalfSpace, ThresholdProtection
 from margrave.models.particles.embedding import Projection, embed, project, quantise_shares
+from margrave.models.particles.fitter import Particles
 from margrave.models.particles.transport import Goal, Transport, _Moving, lowest_first, move
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Integer

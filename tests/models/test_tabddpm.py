@@ -14,7 +14,7 @@ from margrave.measure.mechanisms.gradients import NORM, clip_factors
 from margrave.models._torch import exact
 from margrave.models._torch.exact import MAX_LAYER_WIDTH
 from margrave.models._torch.trained import MAX_SCORE, code_domain
-from margrave.models.diffusion import Diffusion, denoiser
+from margrave.models.diffusion import denoiser
 from margrave.models.diffusion.denoiser import (
     cosine,
     draw_codes,
@@ -24,7 +24,7 @@ from margrave.models.diffusion.denoiser import (
     spoken,
     time_features,
 )
-from margrave.models.diffusion.fitter import DiffusionModel
+from margrave.models.diffusion.fitter import Diffusion, DiffusionModel
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.select.mst import MST

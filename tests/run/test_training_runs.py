@@ -14,7 +14,7 @@ import pytest
 
 import margrave as mg
 from margrave.errors import InputError
-from margrave.models.diffusion import Diffusion
+from margrave.models.diffusion.fitter import Diffusion
 from margrave.models.independent import Independent
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import SubsampledGaussianEvent

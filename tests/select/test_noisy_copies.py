@@ -141,7 +141,7 @@ def _nothing_was_bought(path: Path) -> bool:
 def test_copies_beyond_the_memory_are_refused_before_they_are_bought(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slices, "machine_memory", lambda: 60 * 5 * slices.BYTES - 1)
+    monkeypatch.setattr(slices, "machine_memory", lambda: 60 * 5 * slices.COPY_BYTES - 1)
     with pytest.raises(InputError, match="fit into this machine's memory"):
         _fit(method, 60, tmp_path, a=2, b=3)
     assert _nothing_was_bought(tmp_path)

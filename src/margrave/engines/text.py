@@ -162,8 +162,8 @@ def _last_end(data, kinds, following, place):  # type: ignore[no-untyped-def]  #
     return last
 
 
-MAX_HEADER_BYTES = 1 << 20
-"""Most bytes of a first line."""
+HEAD_BYTES = 1 << 20
+"""Bytes at the beginning of a file from which its encoding and separator are read."""
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: ("utf-8-sig", "utf-8"),
     codecs.BOM_UTF16_LE: ("utf-16", "utf-16-le"),
@@ -261,7 +261,7 @@ def _check_signature(raw: bytes) -> None:
 def _first_bytes(path: Path) -> bytes:
     def read() -> bytes:
         with _open_text(path) as file:
-            return bytes(file.read(MAX_HEADER_BYTES))
+            return bytes(file.read(HEAD_BYTES))
 
     return bytes(read_guarded(read, "a readable text file"))
 

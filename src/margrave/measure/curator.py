@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
@@ -107,6 +108,7 @@ class Curator:
         self._measurements: list[NoisyMarginal] = []
         self._cache: dict[Clique, NDArray[np.int64]] = {}
         self._total = ledger.planned
+        self._reserve = Fraction(0)
         self._closed = False
 
     def _bound_owners(self, source: Source, owner: str, max_rows: int) -> Source:
@@ -171,12 +173,29 @@ class Curator:
     @property
     def remaining(self) -> Fraction:
         """rho that is still to be shared out, exact: what is unspent, unless a stop has cost some of it."""
-        return self._ledger.planned
+        return max(self._ledger.planned - self._reserve, Fraction(0))
 
     @property
     def total(self) -> Fraction:
         """rho that was left when the table was opened, exact, less what went into sums of products."""
         return self._total
+
+    @contextmanager
+    def set_aside(self, rho: Fraction) -> Iterator[None]:
+        """Plan with a part of the budget: inside, `remaining` and `total` leave rho out.
+
+        **Privacy.** It spends nothing and allows nothing: `Ledger.ask` refuses what passes the whole budget.
+
+        Args:
+            rho: What whoever asks inside is to leave, exact, 0 or more; then `total` is what is left now.
+        """
+        before = self._total, self._reserve
+        self._reserve = rho
+        self._total = self.remaining
+        try:
+            yield
+        finally:
+            self._total, self._reserve = before
 
     @property
     def progress(self) -> float:

@@ -102,6 +102,7 @@ class Informed(DelegatingEstimator["InformedModel"]):
     max_memory: int | None = None
     seed: int = 0
     name: ClassVar[str] = "informed"
+    fit_seconds: ClassVar[float] = 1e-2
     options: ClassVar[frozenset[str]] = frozenset({"max_memory", "reference"})
 
     def __post_init__(self) -> None:

@@ -265,6 +265,7 @@ class PublicWeights(Estimator[WeightsModel]):
     given: Encoded | None = None
     max_cells: int = 1 << 22
     name: ClassVar[str] = "public_weights"
+    fit_seconds: ClassVar[float] = 1e-1
     options: ClassVar[frozenset[str]] = frozenset({"given"})
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"marginals", "public marginals"})
 

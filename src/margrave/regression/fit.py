@@ -28,7 +28,6 @@ from margrave.regression.families import FAMILIES, Family, family_of
 from margrave.regression.inference import find_directions, find_reach, row_scores, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
-from margrave.regression.prior import find_prior
 from margrave.regression.sums import MeasuredSums, Sharpened, Sums, label_means, model_sums
 from margrave.release import MIN_RESIDUAL_DEVIATIONS, Release
 from margrave.tables.estimates import PooledTables
@@ -342,7 +341,7 @@ def _estimate(
             For least squares the diagonal of X'X at a level is raised to the standard deviation of its noise
             where it is below: levels of which the model holds hardly a row had coefficients of several ranges
             of the target. The likelihood of a target that a feature separates is the worse for it; a logistic
-            regression of which pairs are missing has a prior instead (`find_prior`).
+            regression of which pairs are missing has a prior instead (`_find_prior`).
     """
     size = float(rows.labels.std()) if family.name == "linear" else 1.0
     (labelled, crossed), ridge, sharp = own, np.zeros(design.size), None
@@ -353,7 +352,7 @@ def _estimate(
             labelled = labelled + (sharp.moved if sums.joint else 0.0)
             ridge = np.maximum(sums.square_deviations() - np.diag(crossed), 0.0)
         elif family is LOGISTIC and not sums.complete:
-            ridge, centre = find_prior(design, rows, sums, labelled, crossed)
+            ridge, centre = _find_prior(design, rows, sums, labelled, crossed)
             pull = ridge * centre
     means = () if family.affine else label_means(design, model)
     theta, hessian = fit_model(design, rows, family, labelled + pull, crossed, ridge, means)
@@ -368,6 +367,34 @@ def _estimate(
     beyond = sums.correction(model) if sums.complete else np.zeros_like(hessian)
     shape = hessian + line.beta * beyond, beyond @ line.gamma
     return theta + _towards_measured(sums, labelled, shape, size, design, sharp), hessian
+
+
+def _find_prior(
+    design: Design, rows: ModelRows, sums: Sums, labelled: Floats, crossed: Floats
+) -> tuple[Floats, Floats]:
+    """The ridge and the centre of a logistic regression's coefficients: both of shape [p].
+
+    X'y of n rows with noise of variance v, for coefficients that are normal around a centre with standard
+    deviation 1 on the scale of log odds for a feature of standard deviation 1, asks for a ridge of v / (n h),
+    where n h is the diagonal of the Hessian and h at most the variance of the target. v is the median over
+    numbers, because a level of few rows would not be fitted at all with its own. The centre is the maximum of
+    the likelihood's polynomial of degree 2, which does not follow noise to where a feature separates the
+    target. What this wins, and what else was tried, is in bench/LOG.md (2026-11-26).
+
+    Args:
+        design, rows: Of the regression; rows have a target each.
+        sums: What was measured.
+        labelled, crossed: X'y, shape [p], and X'X, shape [p, p], of the model.
+    """
+    _, noise, known = sums.label_sums()
+    nothing = np.zeros(design.size)
+    spread = rows.weight * float(rows.labels @ rows.labels)
+    if not known[1:].any() or spread <= 0.0:
+        return nothing, nothing
+    centre, _ = fit_model(design, rows, family_of("logistic", "quadratic"), labelled, crossed, nothing, ())
+    ridge = np.full(design.size, float(np.median(noise[1:][known[1:]])) / spread)
+    ridge[0] = 0.0
+    return ridge, centre
 
 
 def _towards_measured(

@@ -20,31 +20,25 @@ any question that is chosen so (zCDP: Bun and Steinke 2016, lemma 2.3; GDP: Dong
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from margrave.errors import InputError, invalid
-from margrave.limits import Deadline, Stopwatch
+from margrave.limits import Deadline
 from margrave.privacy.unit import Neighbours
 from margrave.progress import OnStep, Step
 from margrave.run.resume import run_strategy
 from margrave.schema.constraints.rules import find_open_dependencies
 
 if TYPE_CHECKING:
-    from margrave import protocols
     from margrave.measure.curator import Curator
-    from margrave.measure.mechanisms.verb import Verb
     from margrave.privacy.ledger.ledger import Ledger
-    from margrave.protocols import Ensemble, Fitter, Learner, Model, Strategy
-    from margrave.release import NoisyMarginal, NoisyMoments, NoisySlices, NoisySums
-    from margrave.schema.domain import Clique, Domain
-    from margrave.schema.features import Embedding, RowNumbers
+    from margrave.protocols import Fitter, Model, Strategy
+    from margrave.release import NoisySums
+    from margrave.schema.domain import Clique
     from margrave.schema.schema import Schema
 
 DEPENDENCY = Fraction(1, 20)
@@ -140,120 +134,6 @@ def _check_share(moments: Any) -> Fraction:
     return Fraction(moments).limit_denominator(1 << 20)
 
 
-class PartCurator:
-    """A curator whose strategy has a part of rho: all but a reserve. Every call is the curator's own.
-
-    Args:
-        curator: Of the run.
-        reserve: rho that the strategy leaves, exact.
-    """
-
-    def __init__(self, curator: Curator, reserve: Fraction) -> None:
-        self._curator, self._reserve = curator, reserve
-        self._total = self.remaining
-
-    @property
-    def domain(self) -> Domain:
-        """Names and sizes of the attributes."""
-        return self._curator.domain
-
-    @property
-    def remaining(self) -> Fraction:
-        """rho of the part that is still to be shared out, exact."""
-        return max(self._curator.remaining - self._reserve, Fraction(0))
-
-    @property
-    def total(self) -> Fraction:
-        """rho that the part began with, exact."""
-        return self._total
-
-    @property
-    def progress(self) -> float:
-        """Share of the whole run's rho spent so far."""
-        return self._curator.progress
-
-    @property
-    def stopwatch(self) -> Stopwatch:
-        """The curator's."""
-        return self._curator.stopwatch
-
-    @property
-    def measurements(self) -> tuple[NoisyMarginal, ...]:
-        """All marginals released so far, those before the part included."""
-        return self._curator.measurements
-
-    @property
-    def public_rows(self) -> float | None:
-        """The number of rows where the adjacency makes it public, else None."""
-        return self._curator.public_rows
-
-    def sigma(self, rho: Fraction) -> float:
-        """As `Curator.sigma`."""
-        return self._curator.sigma(rho)
-
-    def measure(self, cliques: Sequence[Clique], rho: Fraction) -> list[NoisyMarginal]:
-        """As `Curator.measure`."""
-        return self._curator.measure(cliques, rho)
-
-    def choose(
-        self,
-        cliques: Sequence[Clique],
-        expected: Sequence[NDArray[np.float64]],
-        rho: Fraction,
-        *,
-        weights: Sequence[int] | None = None,
-        penalties: Sequence[float] | None = None,
-        rivals: Sequence[NDArray[np.float64] | None] | None = None,
-    ) -> int:
-        """As `Curator.choose`."""
-        return self._curator.choose(
-            cliques, expected, rho, weights=weights, penalties=penalties, rivals=rivals
-        )
-
-    def appraise(
-        self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction
-    ) -> NDArray[np.float64]:
-        """As `Curator.appraise`."""
-        return self._curator.appraise(cliques, expected, rho)
-
-    def answer(self, verb: Verb, rho: Fraction) -> tuple[NDArray[np.float64], float]:
-        """As `Curator.answer`."""
-        return self._curator.answer(verb, rho)
-
-    def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
-        """As `Curator.moments`."""
-        return self._curator.moments(embedding, rho)
-
-    def slices(self, numbers: RowNumbers, rho: Fraction, longest: float | None = None) -> NoisySlices:
-        """As `Curator.slices`."""
-        return self._curator.slices(numbers, rho, longest)
-
-    def train(
-        self,
-        learner: Learner,
-        rho: Fraction,
-        *,
-        steps: int,
-        rate: Fraction,
-        clip: float = 1.0,
-        on_gradient: Callable[[int], None] = lambda _: None,
-    ) -> tuple[NDArray[np.float64], ...]:
-        """As `Curator.train`."""
-        return self._curator.train(learner, rho, steps=steps, rate=rate, clip=clip, on_gradient=on_gradient)
-
-    def votes(
-        self,
-        ensemble: Ensemble,
-        rho: Fraction,
-        *,
-        teachers: int,
-        rounds: int,
-        on_round: Callable[[int], None] = lambda _: None,
-    ) -> tuple[NDArray[np.float64], ...]:
-        """As `Curator.votes`."""
-        return self._curator.votes(ensemble, rho, teachers=teachers, rounds=rounds, on_round=on_round)
-
-
 class Bought(NamedTuple):
     """What a run has bought.
 
@@ -300,12 +180,12 @@ class Buyer:
         """
         self._buy_dependencies()
         if not shares.asked:
-            return Bought(*self._run_strategy(self.curator, self.deadline))
+            return Bought(*self._run_strategy(self.deadline))
         whole = self.curator.remaining
         if shares.decides:
             return self._decide(whole * shares.tables)
         sums = self._buy_sums(whole * shares.sums)
-        return Bought(*self._run_strategy(self.curator, self.deadline), sums)
+        return Bought(*self._run_strategy(self.deadline), sums)
 
     def _buy_dependencies(self) -> None:
         """Buy the pairs of dependencies whose table is not declared, but for those that are too large."""
@@ -325,8 +205,8 @@ class Buyer:
         """Tables for this part of rho, and for the rest what they foretell to err less, or a half of both."""
         curator, clock = self.curator, self.curator.stopwatch
         first = None if self.deadline is None else Deadline(FIRST_SECONDS * self.deadline.left, clock)
-        part = PartCurator(curator, curator.remaining - tables)
-        model, fitter = self._run_strategy(part, first)
+        with curator.set_aside(curator.remaining - tables):
+            model, fitter = self._run_strategy(first)
         if self.ledger.exhausted:  # a stop has cost all that was left
             return Bought(model, fitter)
         self.on_step(Step("select", "tables or moments", 2, curator.progress))
@@ -334,7 +214,8 @@ class Buyer:
         sums = self._buy_sums(curator.remaining * share) if share else None
         if share == 1:
             return Bought(model, fitter, sums, "moments")
-        found = self._run_strategy(PartCurator(curator, Fraction(0)), self.deadline)
+        with curator.set_aside(Fraction(0)):
+            found = self._run_strategy(self.deadline)
         return Bought(*found, sums, "both" if share else "tables")
 
     def _share_sums(self, model: Model) -> Fraction:
@@ -353,8 +234,8 @@ class Buyer:
         self.on_step(Step("measure", f"{numbers.size} sums of products", 1, self.curator.progress))
         return self.curator.sums(numbers, rho)
 
-    def _run_strategy(self, curator: protocols.Curator, deadline: Deadline | None) -> tuple[Model, Fitter]:
-        return run_strategy(self.strategy, curator, self.ledger, deadline, self.on_step, self.fitter)
+    def _run_strategy(self, deadline: Deadline | None) -> tuple[Model, Fitter]:
+        return run_strategy(self.strategy, self.curator, self.ledger, deadline, self.on_step, self.fitter)
 
 
 DECISIONS = {

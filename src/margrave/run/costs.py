@@ -17,6 +17,7 @@ from margrave.models._base.memory import A_CODE, A_SQUARE, CELL_BYTES, PROGRAM
 from margrave.models._sampling.rounding import MAX_WORK
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.policy import set_policy
+from margrave.select.from_rows import COPY_BYTES
 
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
@@ -28,9 +29,9 @@ READ, LOOKS = 1.2e-7, (0.03, 2e-7)
 """Seconds to read a cell of the table; to discover a column, and each of its cells."""
 COUNTED, NOISE, TABLE = 4e-10, 6e-8, 1e-4
 """Seconds to count a row for a pair, to draw the noise of a cell and to keep a table."""
-DRAWN = {"auto": (1e-7, 9e-9), "mixture": (1e-7, 9e-9), "independent": (5e-8, 0.0)}
-BALANCED_ROW_SECONDS = (5e-8, 6e-9)
-"""Seconds to draw a row, by columns and by squared columns: rows are balanced over all pairs."""
+MIXTURE_DRAWN, INDEPENDENT_DRAWN, DRAWN = (1e-7, 9e-9), (5e-8, 0.0), (5e-8, 6e-9)
+"""Seconds to draw a row, by columns and by squared columns, of a mixture, of independent columns and of other
+models: rows are balanced over all pairs where there is any dependence."""
 PIVOTAL = 1.5e-8
 """Seconds to draw a code for a row where a column is refined, times its squared codes: measured on shares
 drawn at random, 5 to 48 codes. Which columns are refined is found by the run, so "up to" alone counts it."""
@@ -54,60 +55,13 @@ PAIR_FITTED, MOST_BOUGHT = 5e-2, 16
 are many. On flags-a and loans-a, of the nursery's choosing half, 52 and 76 seconds went into 860 and 555."""
 GROWTH_REACH = 6.0
 """Reach from which what an adaptive strategy buys grows no longer."""
-A_CANDIDATE, A_ROW_CELL = 40, {"auto": 33, "mixture": 33}
-"""Bytes of each cell of all candidates: expected and counted tables, and what holds them side by side; and of
-each cell of the rows while a model draws, the loaded table included; USUAL_ROW_CELL for other models."""
-USUAL_ROW_CELL = 14
-A_COPY = 40
-"""Bytes of each number of the noisy copies of all rows."""
-PACE = {
-    "aim": (3.5e-3, 1.7),
-    "all_kway": (1e-3, 0.0),
-    "conditional_aim": (3.5e-3, 1.7),
-    "fixed": (1e-3, 0.0),
-    "jam": (1e-2, 0.0),
-    "mean_embedding": (1e-3, 0.0),
-    "private_pairs": (1e-3, 0.0),
-    "privmrf": (5e-3, 0.7),
-    "privsyn": (2e-3, 0.0),
-    "residual_planner": (4e-3, 0.0),
-    "slice_training": (2e-3, 0.0),
-    "slices": (2e-3, 0.0),
-    "top_q": (2e-3, 0.0),
-    "vertical_rounds": (3e-2, 0.0),
-}
-"""Seconds a squared column at a reach of 1, and the power of the reach they grow with, of strategies with a
-fitter of FITTING's 0: bench/LEADERBOARD.md, bench/runs/adult.py."""
-USUAL_PACE = (1e-3, 0.0)
-"""The same of all other strategies."""
-FITTING = {
-    "auto": 4e-3,
-    "compressed": 0.0,
-    "conditional_pgm": 0.0,
-    "diffusion": 3e-1,
-    "gan": 3e-1,
-    "gated": 6e-2,
-    "genetic": 2e-2,
-    "gum": 4e-3,
-    "independent": 0.0,
-    "informed": 1e-2,
-    "merf": 1e-2,
-    "mixture": 4e-3,
-    "network": 3e-2,
-    "particles": 1.5e-1,
-    "pgm": 0.0,
-    "pmw": 2e-3,
-    "public_auto": 1.2e-1,
-    "public_network": 2e-1,
-    "public_weights": 1e-1,
-    "relaxed": 1.5e-2,
-    "relaxed_points": 4e-2,
-    "residual": 2e-2,
-    "slice_fdiv": 1.5e-1,
-    "slice_wass": 1.0e-1,
-    "voted_gan": 1.0,
-}
-"""Seconds a squared column that a fitter adds to that: bench/runs/adult.py and the pages of docs/methods."""
+A_CANDIDATE = 40
+"""Bytes of each cell of all candidates: expected and counted tables, and what holds them side by side."""
+A_MIXTURE_ROW_CELL, A_ROW_CELL = 33, 14
+"""Bytes of each cell of the rows while a mixture draws, and another model, the loaded table included."""
+MIXTURES, MIXTURE_FITTED = ("auto", "mixture"), 4e-3
+"""The fitters that make mixtures, of which a plan knows more than of others; and seconds a squared column
+that their fits add where the strategy is another than `all_pairs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +135,7 @@ def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
     low, high, least = TIMES.get(strategy.name, _usual_time)(strategy, fitter, work, held)
     high, least = work.turns * high, work.turns * least
     measuring = NOISE * held.cells + TABLE * held.tables
-    by_column, by_pair = DRAWN.get(fitter.name, BALANCED_ROW_SECONDS)
+    by_column, by_pair = _drawing_seconds(fitter)
     drawing = work.rows * (by_column * work.columns + by_pair * wide)
     return Costs(
         low=0.8 * fixed + 0.5 * measuring + low + 0.4 * drawing,
@@ -190,8 +144,8 @@ def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
         # Questions count at their public price.
         least=price_question(held.tables, held.cells) * held.hurried + least,
         model=PROGRAM + _model_bytes(fitter, work, held),
-        rows=float(A_ROW_CELL.get(fitter.name, USUAL_ROW_CELL)) * work.rows * work.columns
-        + A_COPY * work.rows * held.row_numbers,
+        rows=float(A_MIXTURE_ROW_CELL if fitter.name in MIXTURES else A_ROW_CELL) * work.rows * work.columns
+        + COPY_BYTES * work.rows * held.row_numbers,
     )
 
 
@@ -199,17 +153,27 @@ Times = tuple[float, float, float]
 """Low, high and least processor seconds of selection and fits."""
 
 
+def _drawing_seconds(fitter: Fitter) -> tuple[float, float]:
+    if fitter.name in MIXTURES:
+        return MIXTURE_DRAWN
+    return INDEPENDENT_DRAWN if fitter.name == "independent" else DRAWN
+
+
+def _fit_seconds(fitter: Fitter) -> float:
+    return MIXTURE_FITTED if fitter.name in MIXTURES else fitter.fit_seconds
+
+
 def _usual_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
-    pace, power = PACE.get(strategy.name, USUAL_PACE)
+    pace, power = strategy.pace
     reach = min(work.reach, GROWTH_REACH)
-    middle = work.columns**2 * (pace * reach**power + FITTING.get(fitter.name, 0.0))
+    middle = work.columns**2 * (pace * reach**power + _fit_seconds(fitter))
     if fitter.name == "independent":
         middle = 1e-5 * sum(work.sizes)
     return 0.3 * middle, 4.0 * middle, 0.05 * middle
 
 
 def _all_pairs_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
-    if fitter.name not in ("auto", "mixture"):
+    if fitter.name not in MIXTURES:
         return _usual_time(strategy, fitter, work, held)
     codes = _grouped_codes(fitter, work.sizes)
     components = set_policy(codes, work.signal).components
@@ -237,7 +201,7 @@ def _aim_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     columns = work.columns
     candidates = math.comb(columns, strategy.degree) if columns > 1 else 1
     scan = candidates * CANDIDATE * columns**2 + CELL_SECONDS * held.candidates
-    inference = FITTING.get(fitter.name, 0.0)
+    inference = _fit_seconds(fitter)
     if fitter.name == "pgm":
         inference = INFERENCE * ROUGH_INFERENCES * held.tree
     most = strategy.expect_rounds(work.sizes, work.signal)
@@ -263,7 +227,7 @@ def _mst_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
 
 
 def _training_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
-    middle = FITTING.get(fitter.name, FITTING["diffusion"]) * work.columns**2
+    middle = _fit_seconds(fitter) * work.columns**2
     return 0.3 * middle, 4.0 * middle, 0.3 * middle
 
 
@@ -275,12 +239,12 @@ TIMES: dict[str, Callable[[Any, Any, Work, Holdings], Times]] = {
     "training": _training_time,
     "votes": _training_time,
 }
-"""By the name of a strategy; the default goes by PACE and FITTING."""
+"""By the name of a strategy; the default goes by its `pace` and the fitter's `fit_seconds`."""
 
 
 def _model_bytes(fitter: Any, work: Work, held: Holdings) -> float:
     """What candidates, measurements and models take, the program left out."""
-    if fitter.name in ("auto", "mixture"):
+    if fitter.name in MIXTURES:
         codes = float(_grouped_codes(fitter, work.sizes))
         return 2 * 8.0 * held.candidates + A_SQUARE * codes**2 + 8.0 * A_CODE * codes
     if held.candidates <= sum(work.sizes):  # one-ways alone

@@ -41,6 +41,7 @@ from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee, NoisySlices, project_simplex
 from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
+from margrave.select.from_rows import COPY_BYTES
 
 if TYPE_CHECKING:
     from margrave.privacy.ledger.book import Book
@@ -61,8 +62,6 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-BYTES = 40
-"""Memory for each number of X at the door: its code, whole numbers, noise and the copy."""
 LEAST_SHARE = 0.02
 """Part of the bounds that a generator's start keeps from either: there the logistic function is flat."""
 WASSERSTEIN = "wasserstein"
@@ -248,9 +247,9 @@ def _check_matrix(X: Any, lower: float, upper: float, levels: int, max_memory: i
         remedy = "Give a NumPy array; flatten images to one row each."
         raise InputError(invalid("X", "a matrix of numbers, [rows, features]", remedy))
     limit = machine_memory() if max_memory is None else max_memory
-    if limit is not None and found.size * BYTES > limit:
+    if limit is not None and found.size * COPY_BYTES > limit:
         remedy = "Release fewer rows or features, or raise max_memory."
-        raise InputError(invalid("X", f"of at most {limit // BYTES} numbers for this memory", remedy))
+        raise InputError(invalid("X", f"of at most {limit // COPY_BYTES} numbers for this memory", remedy))
     return found
 
 

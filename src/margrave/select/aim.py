@@ -275,6 +275,7 @@ class ConditionalAIM(Strategy):
     max_cells: int = 1 << 22
     max_seconds: float | None = None
     name: ClassVar[str] = "conditional_aim"
+    pace: ClassVar[tuple[float, float]] = (3.5e-3, 1.7)
     options: ClassVar[frozenset[str]] = frozenset({"public", "given"})
 
     def __post_init__(self) -> None:

@@ -173,7 +173,7 @@ class MeanEmbedding(Strategy):
 
 MAX_CODES = 20_000
 """Codes of all attributes together: second moments have the square of it, 3.2 GB of float64."""
-BYTES = 40
+COPY_BYTES = 40
 """Memory for each number of a noisy copy at the door: exact, noise and sum, of 8 bytes, and what holds two of
 them at once."""
 
@@ -226,7 +226,7 @@ class _NoisyCopies(Strategy):
             remedy = "Leave out columns with very many values, or use another method."
             raise InputError(invalid("table", f"of at most {MAX_CODES} codes in all for slices", remedy))
         # The number of rows is public here, so that a refusal by it tells nothing.
-        limit, needed = machine_memory(), BYTES * (curator.public_rows or 1.0) * sum(domain.sizes)
+        limit, needed = machine_memory(), COPY_BYTES * (curator.public_rows or 1.0) * sum(domain.sizes)
         if limit is not None and needed > limit:
             constraint = f"one whose noisy copies fit into this machine's memory, not {needed / 1e9:.2g} GB"
             raise InputError(invalid("table", constraint, "Release fewer rows, columns or bins."))
@@ -256,6 +256,7 @@ class Slices(_NoisyCopies):
     """
 
     name: ClassVar[str] = "slices"
+    pace: ClassVar[tuple[float, float]] = (2e-3, 0.0)
 
     def run(
         self, curator: Curator, fitter: Fitter, on_step: OnStep, deadline: Deadline | None = None
@@ -291,6 +292,7 @@ class SliceTraining(_NoisyCopies):
     """
 
     name: ClassVar[str] = "slice_training"
+    pace: ClassVar[tuple[float, float]] = (2e-3, 0.0)
     learns_by: ClassVar[LearnsFrom] = "slices"
 
     def run(

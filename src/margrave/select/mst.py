@@ -31,9 +31,6 @@ from margrave.select.strategy import (
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
 
-THIRD = Fraction(1, 3)
-"""Of rho for one-ways, for the choice of pairs and for the pairs, as in McKenna, Miklau and Sheldon 2021."""
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,8 @@ class MST(Strategy):
 
     def split_rho(self, counted: bool) -> Shares:
         """Thirds; one-ways that are known already leave theirs to the pairs."""
-        return {ONE_WAYS: THIRD, CHOOSE: THIRD, "pairs": THIRD}
+        # As in McKenna, Miklau and Sheldon 2021.
+        return dict.fromkeys((ONE_WAYS, CHOOSE, "pairs"), Fraction(1, 3))
 
     def share_marginal(self, columns: int) -> Shares:
         """A pair for each column but one."""

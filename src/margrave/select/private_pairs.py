@@ -120,8 +120,9 @@ class PrivatePairs(Strategy):
     options: ClassVar[frozenset[str]] = frozenset({"public", "given", "target"})
 
     def __post_init__(self) -> None:
-        for param in ("ones", "look", "screened_ones", "screen"):
-            share: Fraction = getattr(self, param)
+        shares = {"ones": self.ones, "look": self.look}
+        shares |= {"screened_ones": self.screened_ones, "screen": self.screen}
+        for param, share in shares.items():
             if not 0 < share < 1:
                 raise InputError(invalid(param, "a share above 0 and below 1", "Try the default.", got=share))
         for param, bound in (("hidden", self.hidden), ("worth", self.worth), ("blind", self.blind)):

@@ -372,6 +372,7 @@ class PrivMRF(Strategy):
     degree: int = 6
     seed: int = 0
     name: ClassVar[str] = "privmrf"
+    pace: ClassVar[tuple[float, float]] = (5e-3, 0.7)
     gaussian_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

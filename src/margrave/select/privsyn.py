@@ -90,6 +90,7 @@ class PrivSyn(Strategy):
     max_cells: int = 1 << 22
     max_clique_cells: int = 1_000_000
     name: ClassVar[str] = "privsyn"
+    pace: ClassVar[tuple[float, float]] = (2e-3, 0.0)
     gaussian_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -97,6 +97,7 @@ class VerticalRounds(Strategy):
     max_cells: int = 1 << 22
     max_clique_cells: int = 1_000_000
     name: ClassVar[str] = "vertical_rounds"
+    pace: ClassVar[tuple[float, float]] = (3e-2, 0.0)
     learns_by: ClassVar[LearnsFrom] = "public marginals"
     options: ClassVar[frozenset[str]] = frozenset({"public", "given"})
 
@@ -226,6 +227,7 @@ class JAM(Strategy):
     max_cells: int = 1 << 22
     max_clique_cells: int = 1_000_000
     name: ClassVar[str] = "jam"
+    pace: ClassVar[tuple[float, float]] = (1e-2, 0.0)
     learns_by: ClassVar[LearnsFrom] = "public marginals"
     options: ClassVar[frozenset[str]] = frozenset({"reference"})
 

@@ -77,6 +77,7 @@ class ResidualPlanner(Strategy):
     workload: Mapping[Clique, float] | None = None
     max_clique_cells: int = 1_000_000
     name: ClassVar[str] = "residual_planner"
+    pace: ClassVar[tuple[float, float]] = (4e-3, 0.0)
     gaussian_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -92,6 +92,7 @@ class TopQ(Strategy):
     target: str | None = None
     told: Fraction = Fraction(1, 2)
     name: ClassVar[str] = "top_q"
+    pace: ClassVar[tuple[float, float]] = (2e-3, 0.0)
     options: ClassVar[frozenset[str]] = frozenset({"target"})
 
     def __post_init__(self) -> None:

@@ -59,6 +59,15 @@ class Estimator(ABC, Generic[Fitted]):
     def name(self) -> str:
         """The name it is saved and resolved under."""
 
+    @property
+    def fit_seconds(self) -> float:
+        """Processor seconds that its fits add to a run, a squared column, where a plan knows no more of it.
+
+        A family with a measured figure (bench/runs/adult.py, the pages of docs/methods) states it as a class
+        variable.
+        """
+        return 0.0
+
     def fit(
         self,
         domain: Domain,

@@ -246,6 +246,8 @@ class TrainedEstimator(Estimator[Fitted]):
 
     __slots__ = ()
 
+    fit_seconds: ClassVar[float] = 3e-1
+
     @property
     @abstractmethod
     def device(self) -> str | None:

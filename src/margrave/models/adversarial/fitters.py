@@ -192,6 +192,7 @@ class VotedGan(_Adversarial):
     memory: int = 60
     rates: tuple[float, float, float] = (1e-2, 3e-3, 2e-4)
     name: ClassVar[str] = "voted_gan"
+    fit_seconds: ClassVar[float] = 1.0
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"votes"})
 
     def __post_init__(self) -> None:

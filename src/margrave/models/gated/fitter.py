@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, check_counts, invalid
 from margrave.limits import FULL, Effort, one_blas_thread
 from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
 from margrave.models._base.estimator import Estimator
@@ -120,13 +120,11 @@ class Gated(Estimator["GatedModel"]):
     seed: int = 0
     max_memory: int | None = None
     name: ClassVar[str] = "gated"
+    fit_seconds: ClassVar[float] = 6e-2
     options: ClassVar[frozenset[str]] = frozenset({"given", "target", "max_memory"})
 
     def __post_init__(self) -> None:
-        for param in ("components", "steps", "part", "last"):
-            value = getattr(self, param)
-            if value < 1:
-                raise InputError(invalid(param, "at least 1", "Try the default.", got=value))
+        check_counts(components=self.components, steps=self.steps, part=self.part, last=self.last)
         if not (np.isfinite(self.rate) and self.rate > 0):
             raise InputError(invalid("rate", "a finite number above 0", "Try 0.2.", got=self.rate))
         if self.information is not None and not (np.isfinite(self.information) and self.information >= 0):

@@ -371,6 +371,7 @@ class PublicAuto(Estimator["protocols.Model"]):
     max_memory: int | None = None
     seed: int = 0
     name: ClassVar[str] = "public_auto"
+    fit_seconds: ClassVar[float] = 1.2e-1
     options: ClassVar[frozenset[str]] = frozenset({"given", "target", "max_memory"})
 
     @property

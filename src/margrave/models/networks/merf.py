@@ -245,6 +245,7 @@ class Merf(Estimator["Model"]):
     network: Network = field(default_factory=lambda: Network(components=160, steps=150, rate=RATE))
     features: int = 64
     name: ClassVar[str] = "merf"
+    fit_seconds: ClassVar[float] = 1e-2
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"marginals", "moments"})
 
     def __post_init__(self) -> None:

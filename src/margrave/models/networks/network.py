@@ -120,6 +120,7 @@ class Network(ProductsEstimator["NetworkModel"]):
     max_cells: int = 1_000_000
     device: str | None = None
     name: ClassVar[str] = "network"
+    fit_seconds: ClassVar[float] = 3e-2
 
     def __post_init__(self) -> None:
         check_counts(
@@ -280,6 +281,7 @@ class PublicNetwork(Network):
     given: Encoded | None = None
     pretraining: int = 10
     name: ClassVar[str] = "public_network"
+    fit_seconds: ClassVar[float] = 2e-1
     options: ClassVar[frozenset[str]] = frozenset({"given"})
     learns_from: ClassVar[frozenset[LearnsFrom]] = frozenset({"marginals", "public marginals"})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from margrave.models.particles.fitter import Particles
 from margrave.models.particles.transport import HalfSpace, ThresholdProtection
 
-__all__ = ["HalfSpace", "Particles", "ThresholdProtection"]
+__all__ = ["HalfSpace", "ThresholdProtection"]

@@ -137,6 +137,7 @@ class Particles(Estimator[RowModel]):
     max_cells: int = 1_000_000
     device: str | None = None
     name: ClassVar[str] = "particles"
+    fit_seconds: ClassVar[float] = 1.5e-1
 
     def __post_init__(self) -> None:
         check_counts(

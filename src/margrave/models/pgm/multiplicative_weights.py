@@ -87,6 +87,7 @@ class PMW(Estimator["GraphicalModel"]):
     max_cells: int = 1 << 20
     max_memory: int | None = None
     name: ClassVar[str] = "pmw"
+    fit_seconds: ClassVar[float] = 2e-3
     options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:

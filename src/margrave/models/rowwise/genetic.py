@@ -278,6 +278,7 @@ class Genetic(TargetEstimator):
     max_memory: int | None = None
     seed: int = 0
     name: ClassVar[str] = "genetic"
+    fit_seconds: ClassVar[float] = 2e-2
     options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:

@@ -275,6 +275,7 @@ class GUM(TargetEstimator):
     max_memory: int | None = None
     seed: int = 0
     name: ClassVar[str] = "gum"
+    fit_seconds: ClassVar[float] = 4e-3
     options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:

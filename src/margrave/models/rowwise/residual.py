@@ -246,6 +246,7 @@ class Residual(RowEstimator):
     rows: Genetic | GUM = field(default_factory=Genetic)
     max_memory: int | None = None
     name: ClassVar[str] = "residual"
+    fit_seconds: ClassVar[float] = 2e-2
     options: ClassVar[frozenset[str]] = frozenset({"max_memory"})
 
     def __post_init__(self) -> None:

@@ -220,6 +220,7 @@ class SliceFDiv(SlicedEstimator):
     from_one_ways: bool = True
     device: str | None = None
     name: ClassVar[str] = "slice_fdiv"
+    fit_seconds: ClassVar[float] = 1.5e-1
 
     def __post_init__(self) -> None:
         self._check()
@@ -251,6 +252,7 @@ class SliceWass(SlicedEstimator):
     from_one_ways: bool = True
     device: str | None = None
     name: ClassVar[str] = "slice_wass"
+    fit_seconds: ClassVar[float] = 1.0e-1
 
     def __post_init__(self) -> None:
         self._check()

@@ -108,7 +108,7 @@ def label_array(column: Listed, kind: Any = None) -> Any:
     if column.other is not None:
         values.append(column.other)
     wanted = _natural_type(values, column) if kind is None else kind
-    if isinstance(column, Boolean) and is_text_type(wanted):
+    if isinstance(column, Boolean) and forms.is_text_type(wanted):
         values = [column.spell(value) for value in values]
     entries = [_label(value, wanted) for value in values] + [None] * bool(column.missing)
     if clock.is_temporal(wanted):
@@ -144,12 +144,6 @@ def with_endings(values: Any, codes: Codes, column: Listed, rng: np.random.Gener
             if not len(rows):
                 break
     return values if found is None else pa.array(found, values.type)
-
-
-def is_text_type(kind: Any) -> bool:
-    """Whether an Arrow type is one of text."""
-    view = getattr(pa.types, "is_string_view", bool)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or view(kind))
 
 
 def _instants(entries: list[Any], kind: Any) -> Any:
@@ -200,12 +194,11 @@ def integer_range(kind: Any) -> tuple[int, int]:
 NAMED: dict[str, Any] = {
     str(kind): kind
     for kind in (
-        *(pa.null(), pa.bool_(), pa.string(), pa.large_string()),
+        *(pa.null(), pa.bool_(), pa.string(), pa.large_string(), pa.string_view()),
         *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
         *(pa.float16(), pa.float32(), pa.float64()),
         *(pa.date32(), pa.date64(), pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
         *(pa.duration(unit) for unit in ("s", "ms", "us", "ns")),
-        *([pa.string_view()] if hasattr(pa, "string_view") else []),
     )
 }
 DECIMAL = re.compile(r"(decimal\d+)\((\d+), (-?\d+)\)")
@@ -250,7 +243,7 @@ def decode_column(
         return _dictionary(decode_column(codes, column, rng, kind.value_type, drawn), kind)
     if isinstance(column, Listed):
         values = label_array(column, kind).take(pa.array(codes))
-        if (column.stems or column.other_shape) and is_text_type(values.type):
+        if (column.stems or column.other_shape) and forms.is_text_type(values.type):
             return with_endings(values, codes, column, rng)
         return values
     if isinstance(column, Identifier):
@@ -267,7 +260,7 @@ def _decode_binned(
     absent = codes == column.present
     # A missing value is drawn in the first bin like any other, and the mask hides what was drawn.
     bins = np.where(absent, 0, codes).astype(np.int64)
-    textual = bool(column.format) and (kind is None or is_text_type(kind))
+    textual = bool(column.format) and (kind is None or forms.is_text_type(kind))
     if isinstance(column, Whole):
         drawn = whole_numbers(bins, column, rng) if drawn is None else drawn
         if textual:

@@ -55,7 +55,7 @@ def normal(array: Array, name: str) -> Array:
         return array
     if pa.types.is_null(kind):
         return pa.nulls(len(array), pa.large_string()).dictionary_encode()
-    if _is_string(kind):
+    if is_text_type(kind):
         return pc.cast(array, pa.large_string()).dictionary_encode()
     if pa.types.is_dictionary(kind):
         return _recode(array, name)
@@ -106,12 +106,9 @@ def one_chunk(array: Array) -> Array:
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
-def _is_string(kind: Any) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or getattr(pa.types, "is_string_view", bool)(kind)
-    )
+def is_text_type(kind: Any) -> bool:
+    """Whether an Arrow type is one of text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_text(array: Array) -> bool:
