@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from margrave.measure.discovery.bins import cut_by, merge_rare
+from margrave.measure.discovery.bins import cut, cut_by, cut_differences, merge_rare
 from margrave.schema.columns.binned import BINNINGS
 
 
@@ -99,3 +99,56 @@ def test_no_merged_bin_is_rare(noisy: list[float], sigma: float, least: float) -
             assert any(s >= bar * (1 - 1e-9) for s, bar in zip(sums, bars, strict=True))
         heavy = [cell for cell in range(first, stop) if noisy[cell] >= max(least, 3 * sigma)]
         assert len(heavy) <= 1
+
+
+@given(
+    weights=st.lists(st.floats(0, 1e6), min_size=1, max_size=80),
+    bins=st.integers(1, 40),
+    least=st.floats(0, 1e5),
+    steps=st.lists(st.floats(0.1, 1e6), min_size=80, max_size=80),
+    alone=st.lists(st.booleans(), min_size=80, max_size=80),
+)
+@settings(max_examples=60, deadline=None)
+def test_bins_of_differences_partition_the_range(
+    weights: list[float], bins: int, least: float, steps: list[float], alone: list[bool]
+) -> None:
+    cells = len(weights)
+    edges = np.append(0.0, np.cumsum(steps[:cells]))
+    found = cut_differences(edges, np.array(weights), bins, least, np.array(alone[:cells]))
+    assert 1 <= len(found.edges) - 1 <= bins
+    assert (np.diff(found.edges) > 0).all()
+    assert set(found.edges) <= set(found.fine)
+    assert (found.edges[0], found.edges[-1]) == (found.fine[0], found.fine[-1])
+    assert found.weights.sum() == pytest.approx(sum(weights))
+
+
+def mean_error(edges: np.ndarray, fine: np.ndarray, weights: np.ndarray) -> float:
+    """The mean distance of numbers in a histogram from the median cell of their bin."""
+    middle, total = (fine[:-1] + fine[1:]) / 2, 0.0
+    owner = np.searchsorted(edges, fine[:-1], side="right") - 1
+    for one in range(len(edges) - 1):
+        rows, at = weights[owner == one], middle[owner == one]
+        running = np.cumsum(rows)
+        centre = at[int(np.searchsorted(running, running[-1] / 2))]
+        total += float((rows * np.abs(at - centre)).sum())
+    return total / float(weights.sum())
+
+
+def test_bins_of_differences_lose_less_in_the_tails() -> None:
+    """Nine rows of ten within a hundredth of the range: bins of like mass leave all others in two bins."""
+    half = 2.0 ** np.arange(4.0, 20.0)
+    edges = np.concatenate([-half[::-1], [0.0], half])
+    weights = 1e5 / (1.0 + np.abs(edges[:-1] + edges[1:]) / 2e3) ** 0.7
+    alone = np.zeros(len(weights), dtype=np.bool_)
+    even = cut(edges, weights, 9, 100.0)
+    near = cut_differences(edges, weights, 9, 100.0, alone)
+    errors = [mean_error(one.edges, one.fine, one.weights) for one in (even, near)]
+    assert errors[1] < 0.7 * errors[0]
+
+
+def test_equal_rows_keep_a_bin_of_their_own() -> None:
+    edges = np.array([-1000.0, -100.0, -10.0, 0.0, 1.0, 10.0, 100.0, 1000.0])
+    weights = np.array([50.0, 50.0, 50.0, 300.0, 50.0, 50.0, 50.0])
+    alone = np.diff(edges) == 1.0
+    found = cut_differences(edges, weights, 5, 40.0, alone)
+    assert {0.0, 1.0} <= set(found.edges)

@@ -1,4 +1,5 @@
-"""Bins cut from a denoised histogram (adaptive, uniform, quantile, privtree), and given bins merged.
+"""Bins cut from a denoised histogram (adaptive, uniform, quantile, privtree, of differences), and given
+bins merged.
 
 Everything here is post-processing of released noisy counts.
 """
@@ -15,6 +16,8 @@ Array = NDArray[np.float64]
 
 Z_RARE = 3.0
 """Standard deviations of its noise below which a bin counts as rare."""
+SIZE_HALVINGS = 30
+"""How often the size of a bin of differences is narrowed down by half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,42 @@ def cut(edges: Array, weights: Array, bins: int, least: float, alone: NDArray[np
     while len(starts) > bins:
         target *= 1.05
         starts = _starts(weights, target, min(least, target), single)
+    index = np.asarray(starts, dtype=np.int64)
+    return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
+
+
+def cut_differences(edges: Array, weights: Array, bins: int, least: float, alone: NDArray[np.bool_]) -> Cut:
+    """Cut a denoised histogram into at most `bins` bins whose numbers lie close together.
+
+    Differences of columns that move together are small in most rows and large in a few. Bins of like mass
+    would tell small ones apart, which hardly matters, and leave all large ones together. The mean distance
+    of numbers in a bin from each other is least where the density of bins is the square root of the density
+    of rows (Gersho 1979, for absolute errors on a line), so each bin has a like sum of sqrt(rows * width)
+    over its cells.
+
+    Args:
+        edges: Cell edges, shape [cells + 1].
+        weights: Denoised counts, shape [cells].
+        bins: Most bins.
+        least: Least mass of a bin, where the total allows it.
+        alone: Cells of single values, shape [cells]: the heaviest of them get bins of their own.
+    """
+    first, last = _support(weights)
+    edges, weights = edges[first : last + 2], weights[first : last + 1]
+    single = _heavy_singles(weights, alone[first : last + 1], bins, least)
+    sizes = np.sqrt(weights * np.diff(edges))
+    # The least size with which the bins are few enough, to a 2^-30th of all.
+    low, high = 0.0, float(sizes.sum())
+    starts = _starts_by_size(sizes, weights, low, least, single)
+    if len(starts) > bins:
+        starts = [0]
+        for _ in range(SIZE_HALVINGS):
+            middle = (low + high) / 2
+            found = _starts_by_size(sizes, weights, middle, least, single)
+            if len(found) > bins:
+                low = middle
+            else:
+                high, starts = middle, found
     index = np.asarray(starts, dtype=np.int64)
     return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
 
@@ -199,6 +238,25 @@ def _starts(weights: Array, target: float, least: float, single: frozenset[int])
             mass = 0.0
         mass += float(weight)
     # A last bin that is too light joins the one before, unless its first cell or the one before stands alone.
+    if len(starts) > 1 and mass < least and not {starts[-1], starts[-1] - 1} & single:
+        starts.pop()
+    return starts
+
+
+def _starts_by_size(
+    sizes: Array, weights: Array, target: float, least: float, single: frozenset[int]
+) -> list[int]:
+    """The first cell of each bin, filled from left to right up to a size and the least mass; single cells
+    stay alone."""
+    starts, size, mass = [0], 0.0, 0.0
+    for cell, weight in enumerate(weights):
+        # A bin is closed where the next cell would make it half again as large as intended.
+        full = mass >= least and (size >= target or size + sizes[cell] > 1.5 * target)
+        if cell > starts[-1] and (full or cell in single or cell - 1 in single):
+            starts.append(cell)
+            size, mass = 0.0, 0.0
+        size += float(sizes[cell])
+        mass += float(weight)
     if len(starts) > 1 and mass < least and not {starts[-1], starts[-1] - 1} & single:
         starts.pop()
     return starts

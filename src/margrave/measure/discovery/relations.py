@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.discovery.bins import Cut, cut
+from margrave.measure.discovery.bins import Cut, cut_differences
 from margrave.measure.discovery.links import (
     Link,
     Pair,
@@ -33,6 +33,7 @@ from margrave.measure.discovery.links import (
 from margrave.measure.discovery.numeric import Look, choose_fineness
 from margrave.measure.discovery.occupancy import weigh_cells
 from margrave.measure.discovery.ranges import refined_edges
+from margrave.measure.discovery.values import are_single
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import MIN_DEVIATIONS
 from margrave.release import NoisyMarginal
@@ -314,7 +315,8 @@ class Relations:
         if _nats_saved(column, bases[0], comparison, edges, weights) < SAVED:
             return None
         most = max(column.present, min(self._most(weights), BINS))
-        pieces = cut(edges, weights, most, self._least(weights))
+        alone = are_single(edges, float(comparison.whole))
+        pieces = cut_differences(edges, weights, most, self._least(weights), alone)
         if _tells_less(column, comparison, pieces):
             return None
         return _code_relation(
