@@ -16,13 +16,14 @@ Distances are total variations here: half the L1 distance over the rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from margrave.progress import OnStep, Step
@@ -41,6 +42,13 @@ if TYPE_CHECKING:
     from margrave.schema.encoded import Encoded
 
 Floats = NDArray[np.float64]
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def _compile_kernel(kernel: Kernel) -> Kernel:
+    """Compiled once a machine, without the GIL; typed so that mypy still checks the body."""
+    return cast(Kernel, njit(cache=True, nogil=True, error_model="numpy")(kernel))
+
 
 MAX_CHANCE_SPREAD = 0.1
 """How far off the dependence that chance alone shows may be, over itself."""
@@ -439,17 +447,68 @@ class KnownPairs:
             # Proportional fitting keeps the interaction of three attributes that it starts from, so it starts
             # from none: a rough model's own is often false, and looked as if the rows had the opposite.
             last, middle, first = (self.shares[pair] for pair in pairs)
-            table = (middle / np.maximum(middle.sum(axis=0), 1e-300))[:, None, :] * last[None, :, :]
-            for turn in range(1, 3 * PASSES):
-                axis = (2, 0, 1)[(turn - 1) % 3]
-                wanted, have = (last, middle, first)[axis], table.sum(axis=axis)
-                np.maximum(have, 1e-300, out=have)
-                table *= np.expand_dims(wanted / have, axis)
+            table = _fit_triple(first, middle, last, PASSES)
             table = table / max(float(table.sum()), 1e-300)
             drawn = 0.5 * NOISE_L1 * float(np.sqrt(table / self.model.total).sum())
             tables.append(self.model.total * table)
             floors.append(math.sqrt(drawn**2 + math.fsum(self.off[pair] ** 2 for pair in pairs)))
         return tables, floors
+
+
+@_compile_kernel
+def _fit_triple(first: Floats, middle: Floats, last: Floats, passes: int) -> Floats:
+    """The table of most entropy with these three pairs, by iterative proportional fitting.
+
+    Args:
+        first: Distribution of the first two attributes, shape [A, B].
+        middle: Of the first and the last, shape [A, C].
+        last: Of the last two, shape [B, C].
+        passes: Over the three pairs.
+
+    Returns:
+        Shape [A, B, C]; of sum 1 but for what the pairs contradict each other.
+    """
+    size_a, size_c = middle.shape
+    size_b = len(last)
+    table, have = np.empty((size_a, size_b, size_c)), np.zeros((size_b, size_c))
+    # It starts where the first two attributes are independent given the last one, which `middle` and `last`
+    # agree with.
+    for c in range(size_c):
+        whole = max(middle[:, c].sum(), 1e-300)
+        for a in range(size_a):
+            for b in range(size_b):
+                table[a, b, c] = middle[a, c] / whole * last[b, c]
+    # In turn, each pair's sum over the third attribute is made what it should be.
+    for turn in range(1, 3 * passes):
+        have[:] = 0.0
+        if turn % 3 == 1:
+            for a in range(size_a):
+                for b in range(size_b):
+                    table[a, b] *= first[a, b] / max(table[a, b].sum(), 1e-300)
+        elif turn % 3 == 2:
+            for a in range(size_a):
+                for b in range(size_b):
+                    for c in range(size_c):
+                        have[b, c] += table[a, b, c]
+            for b in range(size_b):
+                for c in range(size_c):
+                    have[b, c] = last[b, c] / max(have[b, c], 1e-300)
+            for a in range(size_a):
+                for b in range(size_b):
+                    for c in range(size_c):
+                        table[a, b, c] *= have[b, c]
+        else:
+            for a in range(size_a):
+                have[0] = 0.0
+                for b in range(size_b):
+                    for c in range(size_c):
+                        have[0, c] += table[a, b, c]
+                for c in range(size_c):
+                    have[0, c] = middle[a, c] / max(have[0, c], 1e-300)
+                for b in range(size_b):
+                    for c in range(size_c):
+                        table[a, b, c] *= have[0, c]
+    return table
 
 
 def estimate_pairs(model: Model, measured: Sequence[NoisyMarginal]) -> KnownPairs:
