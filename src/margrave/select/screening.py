@@ -456,6 +456,23 @@ class KnownPairs:
 
 
 @_compile_kernel
+def _scale(table: Floats, wanted: Floats) -> None:
+    """Multiply a table of shape [A, B, C] so that its sum over the first axis is `wanted`, shape [B, C]."""
+    have = np.zeros_like(wanted)
+    for part in table:
+        for b in range(len(wanted)):
+            for c in range(wanted.shape[1]):
+                have[b, c] += part[b, c]
+    for b in range(len(wanted)):
+        for c in range(wanted.shape[1]):
+            have[b, c] = wanted[b, c] / max(have[b, c], 1e-300)
+    for part in table:
+        for b in range(len(wanted)):
+            for c in range(wanted.shape[1]):
+                part[b, c] *= have[b, c]
+
+
+@_compile_kernel
 def _fit_triple(first: Floats, middle: Floats, last: Floats, passes: int) -> Floats:
     """The table of most entropy with these three pairs, by iterative proportional fitting.
 
@@ -468,46 +485,24 @@ def _fit_triple(first: Floats, middle: Floats, last: Floats, passes: int) -> Flo
     Returns:
         Shape [A, B, C]; of sum 1 but for what the pairs contradict each other.
     """
-    size_a, size_c = middle.shape
-    size_b = len(last)
-    table, have = np.empty((size_a, size_b, size_c)), np.zeros((size_b, size_c))
+    table = np.empty((len(first), len(last), last.shape[1]))
     # It starts where the first two attributes are independent given the last one, which `middle` and `last`
     # agree with.
-    for c in range(size_c):
-        whole = max(middle[:, c].sum(), 1e-300)
-        for a in range(size_a):
-            for b in range(size_b):
-                table[a, b, c] = middle[a, c] / whole * last[b, c]
+    for a in range(len(first)):
+        for c in range(last.shape[1]):
+            share = middle[a, c] / max(middle[:, c].sum(), 1e-300)
+            table[a, :, c] = share * last[:, c]
     # In turn, each pair's sum over the third attribute is made what it should be.
     for turn in range(1, 3 * passes):
-        have[:] = 0.0
         if turn % 3 == 1:
-            for a in range(size_a):
-                for b in range(size_b):
+            for a in range(len(first)):
+                for b in range(len(last)):
                     table[a, b] *= first[a, b] / max(table[a, b].sum(), 1e-300)
         elif turn % 3 == 2:
-            for a in range(size_a):
-                for b in range(size_b):
-                    for c in range(size_c):
-                        have[b, c] += table[a, b, c]
-            for b in range(size_b):
-                for c in range(size_c):
-                    have[b, c] = last[b, c] / max(have[b, c], 1e-300)
-            for a in range(size_a):
-                for b in range(size_b):
-                    for c in range(size_c):
-                        table[a, b, c] *= have[b, c]
+            _scale(table, last)
         else:
-            for a in range(size_a):
-                have[0] = 0.0
-                for b in range(size_b):
-                    for c in range(size_c):
-                        have[0, c] += table[a, b, c]
-                for c in range(size_c):
-                    have[0, c] = middle[a, c] / max(have[0, c], 1e-300)
-                for b in range(size_b):
-                    for c in range(size_c):
-                        table[a, b, c] *= have[0, c]
+            for a in range(len(first)):
+                _scale(table[a].reshape((len(last), 1, -1)), middle[a : a + 1])
     return table
 
 

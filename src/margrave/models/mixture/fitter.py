@@ -351,10 +351,11 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """The penalty per nat and the latent blocks that small mixtures say on split noise, and what they
         saw.
 
-        The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty is halved or doubled while that gets better, and at the penalty where
-        that ends the other is tried once more. All of them have few components, and are judged by
-        `margrave.models._base.pooling.compare`. Where noise is small the last two are fitted with
-        more components and judged again.
+        The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty
+        is halved or doubled while that gets better, and at the penalty where that ends the other is tried
+        once more. All of them have few components, and are judged by
+        `margrave.models._base.pooling.compare`. Where noise is small the last two are fitted with more
+        components and judged again.
         """
         usual = self._find_setting(domain, tables, rows)
         if (
