@@ -231,6 +231,20 @@ def test_pairs_inside_a_nest_that_are_inferred_stay_about_independent() -> None:
     assert max(found[m.clique] for m in made if isinstance(m, InferredMarginal)) < 0.25
 
 
+def test_a_descent_goes_on_from_where_another_has_ended() -> None:
+    stacked, setting = stack(DOMAIN, pool(DOMAIN, measured(20.0)), float(ROWS)), Setting(20.0, ((0, 1),))
+    mixture = Mixture(components=16, steps=200)
+    ended = mixture.descend_once(DOMAIN, stacked, float(ROWS), setting, FULL)
+    one = replace(mixture, steps=1, rate=1e-6)
+    again = one.descend_once(DOMAIN, stacked, float(ROWS), setting, FULL, ended)
+    anew = one.descend_once(DOMAIN, stacked, float(ROWS), setting, FULL)
+    assert ended.descent is not None and again.descent is not None and anew.descent is not None
+    assert again.descent.value == pytest.approx(ended.descent.value, rel=1e-3)
+    assert anew.descent.value > 2.0 * ended.descent.value
+    for pair in itertools.combinations(DOMAIN.names, 2):
+        assert np.allclose(again.project(pair), ended.project(pair), atol=1e-3 * ROWS)
+
+
 def test_a_target_and_attributes_of_two_codes_stay_alone() -> None:
     domain = Domain(("a", "b", "c", "d"), (5, 5, 5, 2))
     tied = np.full((4, 4), 0.6)

@@ -337,8 +337,9 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
                 LatentBlockPart(stacked, group, at.logs, components, penalty, smoothness, rng, STATE_PENALTY)
                 for group in setting.groups
             ]
-            for part, block in zip(latent_blocks, warm.latent_blocks if warm else (), strict=False):
-                part.move_to(block)
+            if warm is not None:
+                for part, block in zip(latent_blocks, warm.latent_blocks, strict=True):
+                    part.move_to(block)
             objective = Objective(stacked, components, penalty, smoothness, latent_blocks)
             descent = descend(objective, at, self.steps, self.rate, lambda: effort.over)
             run = Run(at, descent, latent_blocks)
