@@ -16,11 +16,11 @@ Distances are total variations here: half the L1 distance over the rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
@@ -42,13 +42,6 @@ if TYPE_CHECKING:
     from margrave.schema.encoded import Encoded
 
 Floats = NDArray[np.float64]
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-
-
-def _compile_kernel(kernel: Kernel) -> Kernel:
-    """Compiled once a machine, without the GIL; typed so that mypy still checks the body."""
-    return cast(Kernel, njit(cache=True, nogil=True, error_model="numpy")(kernel))
-
 
 MAX_CHANCE_SPREAD = 0.1
 """How far off the dependence that chance alone shows may be, over itself."""
@@ -455,8 +448,8 @@ class KnownPairs:
         return tables, floors
 
 
-@_compile_kernel
-def _scale(table: Floats, wanted: Floats) -> None:
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scale(table, wanted):  # type: ignore[no-untyped-def]
     """Multiply a table of shape [A, B, C] so that its sum over the first axis is `wanted`, shape [B, C]."""
     have = np.zeros_like(wanted)
     for part in table:
@@ -472,8 +465,8 @@ def _scale(table: Floats, wanted: Floats) -> None:
                 part[b, c] *= have[b, c]
 
 
-@_compile_kernel
-def _fit_triple(first: Floats, middle: Floats, last: Floats, passes: int) -> Floats:
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fit_triple(first, middle, last, passes):  # type: ignore[no-untyped-def]
     """The table of most entropy with these three pairs, by iterative proportional fitting.
 
     Args:
