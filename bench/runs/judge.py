@@ -107,7 +107,7 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     from margrave.engines.frames import read_table
     from margrave.limits import FULL
     from margrave.models._base.pooling import mu, pool, rows_of
-    from margrave.models._mixture.latent_blocks import list_groupings
+    from margrave.models._mixture.latent_blocks import group_attributes
     from margrave.models.auto import Auto, rank_pairs
     from margrave.models.mixture import Mixture
     from margrave.models.mixture.policy import Trials, set_policy
@@ -131,8 +131,8 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     trials = Trials(domain, tables, total, 0, FULL)
     signal = total * mu(tables)
     choice = mixture.choose(domain, tables, total)
-    groupings = list_groupings(domain, choice.dependence)
-    rules = [set_policy(sum(domain.sizes), signal, own) for own in ((), *groupings)]
+    groups = group_attributes(domain, choice.dependence)
+    rules = [set_policy(sum(domain.sizes), signal, own) for own in ((), groups)[: 1 + bool(groups)]]
     settings = [replace(rule, penalty=factor * rule.penalty) for factor in FACTORS for rule in rules]
     halves = [trials.fit_model(mixture, setting) for setting in settings]
     whole = [mixture.fit_at(setting, domain, measurements, total, FULL) for setting in settings]

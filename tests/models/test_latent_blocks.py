@@ -12,7 +12,7 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.limits import FULL
 from margrave.models._base.pooling import Pooled, dependence, pool
-from margrave.models._mixture.latent_blocks import dependences, list_groupings
+from margrave.models._mixture.latent_blocks import dependences, group_attributes
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models.mixture.fitter import Mixture
@@ -231,23 +231,37 @@ def test_pairs_inside_a_nest_that_are_inferred_stay_about_independent() -> None:
     assert max(found[m.clique] for m in made if isinstance(m, InferredMarginal)) < 0.25
 
 
+def test_a_descent_goes_on_from_where_another_has_ended() -> None:
+    stacked, setting = stack(DOMAIN, pool(DOMAIN, measured(20.0)), float(ROWS)), Setting(20.0, ((0, 1),))
+    mixture = Mixture(components=16, steps=200)
+    ended = mixture.descend_once(DOMAIN, stacked, float(ROWS), setting, FULL)
+    one = replace(mixture, steps=1, rate=1e-6)
+    again = one.descend_once(DOMAIN, stacked, float(ROWS), setting, FULL, ended)
+    anew = one.descend_once(DOMAIN, stacked, float(ROWS), setting, FULL)
+    first, second, other = (model.descent.value for model in (ended, again, anew) if model.descent)
+    assert second == pytest.approx(first, rel=1e-3)
+    assert other > 2.0 * first
+    for pair in itertools.combinations(DOMAIN.names, 2):
+        assert np.allclose(again.project(pair), ended.project(pair), atol=1e-3 * ROWS)
+
+
 def test_a_target_and_attributes_of_two_codes_stay_alone() -> None:
     domain = Domain(("a", "b", "c", "d"), (5, 5, 5, 2))
     tied = np.full((4, 4), 0.6)
-    assert list_groupings(domain, tied) == [((0, 1, 2),)]
-    assert list_groupings(domain, tied, {"b"}) == [((0, 2),)]
-    assert list_groupings(domain, 0.3 * tied) == []
+    assert group_attributes(domain, tied) == ((0, 1, 2),)
+    assert group_attributes(domain, tied, {"b"}) == ((0, 2),)
+    assert group_attributes(domain, 0.3 * tied) == ()
     many = Domain(tuple("abcdefghij"), (4,) * 10)
-    large, small = list_groupings(many, np.full((10, 10), 0.9))
-    assert (sorted(map(len, large)), sorted(map(len, small))) == ([2, 8], [4, 6])
+    assert sorted(map(len, group_attributes(many, np.full((10, 10), 0.9)))) == [4, 6]
 
 
-def test_the_second_grouping_asks_for_more_dependence() -> None:
+def test_groups_that_depend_less_on_each_other_stay_apart() -> None:
     domain = Domain(("a", "b", "c", "d"), (5,) * 4)
     tied = np.full((4, 4), 0.25)
     tied[0, 1] = tied[1, 0] = 0.6
     tied[2, 3] = tied[3, 2] = 0.5
-    assert list_groupings(domain, tied) == [((0, 1, 2, 3),), ((0, 1), (2, 3))]
+    assert group_attributes(domain, tied) == ((0, 1), (2, 3))
+    assert group_attributes(domain, np.maximum(tied, 0.35)) == ((0, 1, 2, 3),)
 
 
 def test_dependence_is_the_distance_from_independence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,24 +13,21 @@ from margrave.models.mixture.policy import (
     BLOCK_PENALTY_SHARE,
     Candidate,
     Setting,
-    choose_groups,
     choose_setting,
     search_penalties,
 )
 
-GROUPS, SMALL = ((0, 1, 2, 3),), ((0, 1), (2, 3))
+GROUPS = ((0, 1, 2, 3),)
 MODEL: Any = None
 """The judge of these tests looks at settings alone."""
 
 
 class Judge:
-    """Prefers the penalty nearest to one, latent blocks by so much, and small ones by so much more; remembers
-    what it was asked to fit."""
+    """Prefers the penalty nearest to one, and latent blocks by so much; remembers what it was asked to
+    fit."""
 
-    def __init__(
-        self, penalty: float, latent_blocks: float = 0.0, late: bool = False, small: float = 0.0
-    ) -> None:
-        self.penalty, self.latent_blocks, self.late, self.small = penalty, latent_blocks, late, small
+    def __init__(self, penalty: float, latent_blocks: float = 0.0, late: bool = False) -> None:
+        self.penalty, self.latent_blocks, self.late = penalty, latent_blocks, late
         self.fitted: list[Setting] = []
 
     def is_late(self) -> bool:
@@ -39,10 +37,12 @@ class Judge:
         self.fitted.append(setting)
         return Candidate(setting, [], MODEL)
 
+    def change_penalty(self, pilot: Mixture, candidate: Candidate[Any], factor: float) -> Candidate[Any]:
+        return self.fit(pilot, replace(candidate.setting, penalty=factor * candidate.setting.penalty))
+
     def _error(self, setting: Setting) -> float:
         plain = setting.penalty / (BLOCK_PENALTY_SHARE if setting.groups else 1.0)
-        small = self.small if setting.groups == SMALL else 0.0
-        return abs(math.log(plain / self.penalty)) - (self.latent_blocks if setting.groups else 0.0) - small
+        return abs(math.log(plain / self.penalty)) - (self.latent_blocks if setting.groups else 0.0)
 
     def prefers(self, rival: Candidate[Any], default: Candidate[Any]) -> bool:
         return self._error(rival.setting) < self._error(default.setting) - 1e-9
@@ -50,8 +50,7 @@ class Judge:
 
 def chosen(judge: Any, penalties: bool = True, nested: bool = True) -> Setting:
     plain = Candidate(Setting(100.0), [], MODEL)
-    settings = [Setting(100.0 * BLOCK_PENALTY_SHARE, groups) for groups in (GROUPS, SMALL) if nested]
-    other = choose_groups(judge, Mixture(), settings)
+    other = Candidate(Setting(100.0 * BLOCK_PENALTY_SHARE, GROUPS), [], MODEL) if nested else None
     return choose_setting(judge, Mixture(), plain, other, penalties).setting
 
 
@@ -72,14 +71,6 @@ def test_nests_stay_unless_the_plain_mixture_is_better_and_the_other_is_tried_at
     assert judge.fitted[-1] == Setting(pytest.approx(400.0))
 
 
-def test_smaller_groups_are_taken_where_they_are_better_and_the_price_is_searched_with_them() -> None:
-    assert chosen(Judge(100.0, small=0.1)).groups == SMALL
-    assert chosen(Judge(100.0, small=-0.1)).groups == GROUPS
-    assert chosen(Judge(400.0, latent_blocks=0.5, small=0.1)) == Setting(
-        pytest.approx(400.0 * BLOCK_PENALTY_SHARE), SMALL
-    )
-
-
 def test_whole_mixtures_have_the_last_word_where_they_are_asked() -> None:
     class Flattered(Judge):
         """Prefers latent blocks in pilots and none in whole mixtures."""
@@ -91,12 +82,12 @@ def test_whole_mixtures_have_the_last_word_where_they_are_asked() -> None:
     pilot, plain = Mixture(components=80), Candidate(Setting(100.0), [], MODEL)
     for whole, groups in ((None, GROUPS), (Mixture(), ())):
         judge: Any = Flattered(100.0)
-        other = choose_groups(judge, pilot, [Setting(100.0 * BLOCK_PENALTY_SHARE, GROUPS)])
+        other = judge.fit(pilot, Setting(100.0 * BLOCK_PENALTY_SHARE, GROUPS))
         assert choose_setting(judge, pilot, plain, other, True, whole).setting.groups == groups
 
 
 def test_a_given_price_and_a_deadline_end_the_search() -> None:
     assert chosen(Judge(800.0), penalties=False).penalty == pytest.approx(100.0 * BLOCK_PENALTY_SHARE)
     late = Judge(800.0, late=True)
-    assert chosen(late) == Setting(100.0)
+    assert chosen(late, nested=False) == Setting(100.0)
     assert late.fitted == []

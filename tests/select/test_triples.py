@@ -25,7 +25,7 @@ from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.schema.schema import Schema
 from margrave.select.all_pairs import AllPairs
-from margrave.select.screening import estimate_pairs, plan_query, summarise_one_ways
+from margrave.select.screening import PASSES, KnownPairs, estimate_pairs, plan_query, summarise_one_ways
 from seeded_noise import SeededSource
 
 FEW = Mixture(components=20)
@@ -161,6 +161,27 @@ def test_pairs_imply_the_table_of_most_entropy() -> None:
     rows = rng.multinomial(50_000, (table / table.sum()).ravel())
     drawn = 0.5 * float(np.abs(rows - table.ravel()).sum()) / 50_000
     assert 0.5 * drawn < floor < 2.0 * drawn
+
+
+def test_the_compiled_fitting_is_that_of_whole_arrays() -> None:
+    """Three made-up pairs that no table has, some of their cells 0, against the same passes in NumPy."""
+    rng = np.random.default_rng(0)
+    sizes = {"a": 4, "b": 3, "c": 5}
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    shares = {}
+    for pair in pairs:
+        table = np.maximum(rng.random([sizes[name] for name in pair]) - 0.3, 0.0)
+        shares[pair] = table / table.sum()
+    shares["a", "b"][2], shares["a", "c"][:, 1], shares["b", "c"][:, 1] = 0.0, 0.0, 0.0
+    model = MixtureModel(Domain(("a",), (2,)), 1000.0, np.ones(1), np.full((2, 1), 0.5), 1.0, None)
+    (found,), _ = KnownPairs(model, shares, dict.fromkeys(pairs, 0.0)).imply_triples([("a", "b", "c")])
+    first, middle, last = (shares[pair] for pair in pairs)
+    table = (middle / np.maximum(middle.sum(axis=0), 1e-300))[:, None, :] * last[None, :, :]
+    for turn in range(3 * PASSES - 1):
+        axis = (2, 0, 1)[turn % 3]
+        ratio = (last, middle, first)[axis] / np.maximum(table.sum(axis=axis), 1e-300)
+        table = table * np.expand_dims(ratio, axis)
+    np.testing.assert_allclose(found, 1000.0 * table / table.sum(), rtol=1e-10, atol=1e-12)
 
 
 def test_an_interaction_that_only_the_rough_model_has_is_not_implied() -> None:

@@ -23,6 +23,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from margrave.progress import OnStep, Step
@@ -450,17 +451,63 @@ class KnownPairs:
             # Proportional fitting keeps the interaction of three attributes that it starts from, so it starts
             # from none: a rough model's own is often false, and looked as if the rows had the opposite.
             last, middle, first = (self.shares[pair] for pair in pairs)
-            table = (middle / np.maximum(middle.sum(axis=0), 1e-300))[:, None, :] * last[None, :, :]
-            for turn in range(1, 3 * PASSES):
-                axis = (2, 0, 1)[(turn - 1) % 3]
-                wanted, have = (last, middle, first)[axis], table.sum(axis=axis)
-                np.maximum(have, 1e-300, out=have)
-                table *= np.expand_dims(wanted / have, axis)
+            table = _fit_triple(first, middle, last, PASSES)
             table = table / max(float(table.sum()), 1e-300)
             drawn = 0.5 * NOISE_L1 * float(np.sqrt(table / self.model.total).sum())
             tables.append(self.model.total * table)
             floors.append(math.sqrt(drawn**2 + math.fsum(self.off[pair] ** 2 for pair in pairs)))
         return tables, floors
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scale(table, wanted):  # type: ignore[no-untyped-def]
+    """Multiply a table of shape [A, B, C] so that its sum over the first axis is `wanted`, shape [B, C]."""
+    have = np.zeros_like(wanted)
+    for part in table:
+        for b in range(len(wanted)):
+            for c in range(wanted.shape[1]):
+                have[b, c] += part[b, c]
+    for b in range(len(wanted)):
+        for c in range(wanted.shape[1]):
+            have[b, c] = wanted[b, c] / max(have[b, c], 1e-300)
+    for part in table:
+        for b in range(len(wanted)):
+            for c in range(wanted.shape[1]):
+                part[b, c] *= have[b, c]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fit_triple(first, middle, last, passes):  # type: ignore[no-untyped-def]
+    """The table of most entropy with these three pairs, by iterative proportional fitting.
+
+    Args:
+        first: Distribution of the first two attributes, shape [A, B].
+        middle: Of the first and the last, shape [A, C].
+        last: Of the last two, shape [B, C].
+        passes: Over the three pairs.
+
+    Returns:
+        Shape [A, B, C]; of sum 1 but for what the pairs contradict each other.
+    """
+    table = np.empty((len(first), len(last), last.shape[1]))
+    # It starts where the first two attributes are independent given the last one, which `middle` and `last`
+    # agree with.
+    for a in range(len(first)):
+        for c in range(last.shape[1]):
+            share = middle[a, c] / max(middle[:, c].sum(), 1e-300)
+            table[a, :, c] = share * last[:, c]
+    # In turn, each pair's sum over the third attribute is made what it should be.
+    for turn in range(1, 3 * passes):
+        if turn % 3 == 1:
+            for a in range(len(first)):
+                for b in range(len(last)):
+                    table[a, b] *= first[a, b] / max(table[a, b].sum(), 1e-300)
+        elif turn % 3 == 2:
+            _scale(table, last)
+        else:
+            for a in range(len(first)):
+                _scale(table[a].reshape((len(last), 1, -1)), middle[a : a + 1])
+    return table
 
 
 def estimate_pairs(model: Model, measured: Sequence[NoisyMarginal]) -> KnownPairs:

@@ -182,11 +182,11 @@ def latent_blocks_from_state(
     return found
 
 
-GROUPINGS = ((0.2, 8), (0.3, 6))
-"""Mean dependence between two groups from which on they become one, and most attributes in one latent
-block. The first is better where attributes are many scales of one thing, the second where attributes of many
-codes decide others: mixtures of orders-a of the choosing half have 15 to 23 % less error in pairs by it,
-those of survey-a up to 9 % more (bench/LOG.md)."""
+BLOCK_DEPENDENCE, MAX_MEMBERS = 0.3, 6
+"""Mean dependence between two groups from which on they become one, and most attributes in one latent block.
+With 0.2 and 8 as a second way, of which split noise takes the better, pairs of 29 releases of the choosing
+half are 0.2 % worse and triples alike; with those alone accounts-a and orders-a are 13 to 68 % worse
+(bench/LOG.md)."""
 MIN_BLOCK_CODES = 4
 """An attribute of fewer codes is not nested: it is better drawn as a refined attribute, and nothing in a
 latent block is one."""
@@ -218,29 +218,15 @@ def dependences(domain: Domain, pairs: Floats, tables: Sequence[Pooled] = (), ro
     return found
 
 
-def list_groupings(domain: Domain, tied: Floats, barred: Collection[str] = ()) -> list[Groups]:
-    """The groups by each of GROUPINGS, each grouping once; none where no attributes depend so strongly.
-
-    Args:
-        domain: Names and sizes of the attributes.
-        tied: As from `dependences`.
-        barred: Attributes that stay alone.
-    """
-    found = (group_attributes(domain, tied, barred, least, most) for least, most in GROUPINGS)
-    return [groups for groups in dict.fromkeys(found) if groups]
-
-
-def group_attributes(
-    domain: Domain, tied: Floats, barred: Collection[str], least: float, most: int
-) -> Groups:
+def group_attributes(domain: Domain, tied: Floats, barred: Collection[str] = ()) -> Groups:
     """Groups of attributes that depend strongly on each other: average linkage, as positions.
 
+    None where no attributes depend so strongly.
+
     Args:
         domain: Names and sizes of the attributes.
         tied: As from `dependences`.
         barred: Attributes that stay alone.
-        least: Mean dependence between two groups from which on they become one.
-        most: Attributes in one group, at most.
     """
     # Attributes under rules are drawn by the rules' own blocks, and no attribute may be in two blocks.
     ruled = set() if domain.rules is None else set(domain.rules.names)
@@ -254,10 +240,10 @@ def group_attributes(
     while len(groups) > 1:
         sizes = np.array([len(group) for group in groups])
         # Only pairs i < j count, so the diagonal and the lower half never win.
-        open_pairs = np.triu(np.add.outer(sizes, sizes) <= most, 1)
+        open_pairs = np.triu(np.add.outer(sizes, sizes) <= MAX_MEMBERS, 1)
         held = np.where(open_pairs, means, -np.inf)
         a, b = np.unravel_index(int(np.argmax(held)), held.shape)
-        if not held[a, b] >= least:
+        if not held[a, b] >= BLOCK_DEPENDENCE:
             break
         # The mean over a union is that of its parts by their sizes.
         joined = (sizes[a] * means[a] + sizes[b] * means[b]) / (sizes[a] + sizes[b])

@@ -15,7 +15,7 @@ from margrave.models._base.compiled import compile_kernel
 from margrave.models._mixture.constraint_blocks import MIN_LOG_PROBABILITY, rake_block
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked
-from margrave.models.mixture.objective import SPREAD, LatentBlockPart, Objective, Point, point
+from margrave.models.mixture.objective import SPREAD, LatentBlockPart, Objective, Point, log_shares, point
 from margrave.schema.domain import Domain
 
 Singles = NDArray[np.float32]
@@ -163,6 +163,11 @@ def start(stacked: Stacked, components: int, rng: np.random.Generator) -> Point:
     logs = np.repeat(_one_way_logs(stacked), components, axis=1)
     logs += SPREAD * rng.standard_normal(logs.shape, dtype=np.float32)
     return point(logs, np.zeros(components), stacked.starts)
+
+
+def resume(stacked: Stacked, model: MixtureModel) -> Point:
+    """Where the descent ended that a mixture of the same attributes came from."""
+    return point(log_shares(model.fitted), np.log(np.maximum(model.weights, 1e-300)), stacked.starts)
 
 
 def prefer_product(stacked: Stacked, run: Run, penalty: float, smoothness: float) -> Run:

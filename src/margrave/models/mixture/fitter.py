@@ -18,14 +18,15 @@ from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models._base.memory import MIN_MEMORY as LEAST_MEMORY
 from margrave.models._base.pooling import Pooled, mu, pool, rows_of
 from margrave.models._grouping import group_codes, groups_from_state, restore_wide_pairs
-from margrave.models._mixture.latent_blocks import Groups, dependences, list_groupings
+from margrave.models._mixture.latent_blocks import Groups, dependences, group_attributes
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._mixture.refinements import add_refinements, choose_refinements, reference_rows
 from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models._torch.device import open_device
-from margrave.models.mixture.descent import Run, descend, make_model, prefer_product, start
+from margrave.models.mixture.descent import Run, descend, make_model, prefer_product, resume, start
 from margrave.models.mixture.objective import LatentBlockPart, Objective
 from margrave.models.mixture.policy import (
+    JUDGED_COMPONENTS,
     MAX_FINE_COMPONENTS,
     PILOT_COMPONENTS,
     PILOT_STEPS,
@@ -37,7 +38,6 @@ from margrave.models.mixture.policy import (
     Choice,
     Setting,
     Trials,
-    choose_groups,
     choose_setting,
     search_penalties,
     set_policy,
@@ -308,12 +308,22 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         return replace(self, components=few, steps=steps, refinements=0, target=None)
 
     def descend_once(
-        self, domain: Domain, stacked: Stacked, rows: float, setting: Setting, effort: Effort
+        self,
+        domain: Domain,
+        stacked: Stacked,
+        rows: float,
+        setting: Setting,
+        effort: Effort,
+        warm: MixtureModel | None = None,
     ) -> MixtureModel:
-        """The mixture that one descent ends at, without refined attributes."""
+        """The mixture that one descent ends at, without refined attributes.
+
+        It starts around the one-ways, or where a mixture of as many components and the same latent blocks
+        has ended.
+        """
         components = self.components or setting.components
         rng = np.random.default_rng(self.seed)
-        at = start(stacked, components, rng)
+        at = start(stacked, components, rng) if warm is None else resume(stacked, warm)
         penalty, smoothness, device = (
             setting.penalty,
             self.smoothness * setting.penalty,
@@ -327,6 +337,9 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
                 LatentBlockPart(stacked, group, at.logs, components, penalty, smoothness, rng, STATE_PENALTY)
                 for group in setting.groups
             ]
+            if warm is not None:
+                for part, block in zip(latent_blocks, warm.latent_blocks, strict=True):
+                    part.move_to(block)
             objective = Objective(stacked, components, penalty, smoothness, latent_blocks)
             descent = descend(objective, at, self.steps, self.rate, lambda: effort.over)
             run = Run(at, descent, latent_blocks)
@@ -339,10 +352,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """The penalty per nat and the latent blocks that small mixtures say on split noise, and what they
         saw.
 
-        The rule's penalty is fitted with latent blocks, of whichever groups are better, and without. From the
-        better of the two on the penalty is halved or doubled while that gets better, and at the penalty where
-        that ends the other is tried once more. All of them have few components, and are judged by
-        `margrave.models._base.pooling.compare`. Where noise is small the last two are fitted with all
+        The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty
+        is halved or doubled while that gets better, and at the penalty where that ends the other is tried
+        once more. All of them have few components, and are judged by
+        `margrave.models._base.pooling.compare`. Where noise is small the last two are fitted with more
         components and judged again.
         """
         usual = self._find_setting(domain, tables, rows)
@@ -359,19 +372,18 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         model = trials.fit_model(pilot, usual)
         dependence = dependences(domain, model.pairs(model.weights), tables, rows)
         # The target stays out of latent blocks, since it is refined instead.
-        groupings = list_groupings(domain, dependence, {self.target or ""})
+        groups = group_attributes(domain, dependence, {self.target or ""})
         wanted = not self.dependent_noise if self.latent_blocks is None else self.latent_blocks
-        if not wanted or self.device is not None:
-            groupings = []
-        nested = choose_groups(
-            trials, pilot, [self._find_setting(domain, tables, rows, groups) for groups in groupings]
-        )
+        nested = None
+        if groups and wanted and self.device is None and not trials.is_late():
+            nested = trials.fit(pilot, self._find_setting(domain, tables, rows, groups))
         if nested is not None and self.latent_blocks:
             # A penalty that was given is kept; only the latent blocks were asked for.
             best = nested if self.information else search_penalties(trials, pilot, nested)
         else:
             clear = rows * mu(tables) >= WHOLE_SIGNAL and len(domain) <= WHOLE_ATTRIBUTES
-            whole = self if clear else None
+            most = min(self.components or usual.components, JUDGED_COMPONENTS)
+            whole = replace(self, components=most) if clear else None
             plain = trials.enter(model, usual)
             best = choose_setting(trials, pilot, plain, nested, self.information is None, whole)
         return Choice(self._judge_refinements(trials, best), dependence, trials, best)

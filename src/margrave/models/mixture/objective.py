@@ -279,6 +279,12 @@ def point(logs: Singles, weigh: Floats, starts: Longs) -> Point:
     return made
 
 
+def log_shares(shares: Floats) -> Singles:
+    """Logarithms of shares, in single precision and bounded below."""
+    found: Singles = np.log(np.maximum(shares, 1e-30)).astype(np.float32)
+    return found
+
+
 class Objective:
     """The value and the natural gradient of one set of measurements.
 
@@ -463,6 +469,11 @@ class LatentBlockPart:
         for start, end in zip(self._starts[:-1], self._starts[1:], strict=True):
             states[start:end] /= states[start:end].sum(axis=0)
         return LatentBlock(names, domain.shape(names), states, state_weights / state_weights.sum(axis=0))
+
+    def move_to(self, block: LatentBlock) -> None:
+        """Go to where another descent of the same latent block ended."""
+        self.states = point(log_shares(block.states), self.states.weigh, self._starts)
+        self.state_weights = point(log_shares(block.state_weights), self.state_weights.weigh, self._whole)
 
     def settle(self) -> None:
         """Normalise the logarithms, and bring the shares up to date."""

@@ -32,6 +32,10 @@ more. Over four tables of 2,000 to 3,000 rows the best penalty is a half of the 
 PILOT_COMPONENTS, PILOT_STEPS, ROUGH_STEPS = 80, 200, 100
 """Components and steps of the fits that only choose, and steps of a rough fit. With 120 and 250 what is
 chosen is as good, in twice the time; with 120 and 150 it is 1.5 % worse: the last steps follow the noise."""
+CHANGE_STEPS = 50
+"""Steps of a pilot at another penalty, from where the first one ended. Of 28 releases of the choosing half 18
+have the same setting as with fits from the start, and in all pairs are 0.4 % better and triples 0.9 % worse,
+which hangs on two of them (bench/LOG.md)."""
 MIN_COMPONENTS, WIDE_CODES = 250, 1500
 """Components at least; with more codes than WIDE_CODES fewer in proportion: noise on so many pairs hides
 more."""
@@ -44,11 +48,12 @@ structural-a, flags-a and parities-a; below it structural-a has the same, and fl
 FINE_SIGNAL, MAX_FINE_COMPONENTS, FINE_WORK = 200.0, 2000, 9e8
 """A component for each FINE_SIGNAL of rows times mu, at most MAX_FINE_COMPONENTS or FINE_WORK / codes^2:
 where noise hides little, tables of many codes want for components, not for data."""
-WHOLE_SIGNAL, WHOLE_ATTRIBUTES = 3e4, 32
-"""Rows times mu from which on, and attributes up to which, mixtures of all components decide whether there
-are latent blocks: few components flatter these where noise is small. Of 12 such releases of the choosing half
-they decide otherwise than pilots in five, each time for the better, by 2 to 11 % of the error in pairs; of 23
-below in two, by 1 and 3 % (bench/LOG.md)."""
+WHOLE_SIGNAL, WHOLE_ATTRIBUTES, JUDGED_COMPONENTS = 3e4, 32, 400
+"""Rows times mu from which on, and attributes up to which, larger mixtures decide whether there are latent
+blocks: few components flatter these where noise is small. Of 12 such releases of the choosing half they
+decide otherwise than pilots in five, each time for the better, by 2 to 11 % of the error in pairs; of 23
+below in two, by 1 and 3 %. JUDGED_COMPONENTS decide as all do on six releases, in a third to a fifth of the
+time; fewer steps do not (bench/LOG.md)."""
 BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
 """With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
 and what for shares of states over that."""
@@ -159,15 +164,24 @@ class Trials:
         """Whether nothing more is to be tried."""
         return self.effort.over
 
-    def fit(self, mixture: Mixture, setting: Setting) -> Candidate[MixtureModel]:
-        """One start of a mixture on the half that is fitted, without refined attributes."""
-        return self.enter(self.fit_model(mixture, setting), setting)
+    def fit(
+        self, mixture: Mixture, setting: Setting, warm: MixtureModel | None = None
+    ) -> Candidate[MixtureModel]:
+        """One mixture on the half that is fitted, without refined attributes."""
+        return self.enter(self.fit_model(mixture, setting, warm), setting)
 
-    def fit_model(self, mixture: Mixture, setting: Setting) -> MixtureModel:
+    def fit_model(self, mixture: Mixture, setting: Setting, warm: MixtureModel | None = None) -> MixtureModel:
         """The model of `fit`."""
         # The objective's squares lose 1 + g^2 of their weight, so the penalty follows.
         half = replace(setting, penalty=(1.0 + SHARE) ** -0.5 * setting.penalty)
-        return mixture.descend_once(self.domain, self._stacked, self.rows, half, self.effort)
+        return mixture.descend_once(self.domain, self._stacked, self.rows, half, self.effort, warm)
+
+    def change_penalty(
+        self, pilot: Mixture, candidate: Candidate[MixtureModel], factor: float
+    ) -> Candidate[MixtureModel]:
+        """A pilot at another penalty, which starts where a candidate ended."""
+        setting = replace(candidate.setting, penalty=factor * candidate.setting.penalty)
+        return self.fit(replace(pilot, steps=min(pilot.steps, CHANGE_STEPS)), setting, candidate.model)
 
     def enter(self, model: M, setting: Setting) -> Candidate[M]:
         """A model of any kind that was fitted to `half`."""
@@ -184,20 +198,6 @@ class Trials:
         return compare(rival.expected, default.expected, self._judged, self.rows)
 
 
-def choose_groups(
-    trials: Trials, pilot: Mixture, settings: Sequence[Setting]
-) -> Candidate[MixtureModel] | None:
-    """The best of some settings with latent blocks, the first of which is the default; None of none, or
-    where there is no time."""
-    best = None
-    for setting in settings:
-        if trials.is_late():
-            break
-        rival = trials.fit(pilot, setting)
-        best = rival if best is None or trials.prefers(rival, best) else best
-    return best
-
-
 def choose_setting(
     trials: Trials,
     pilot: Mixture,
@@ -212,7 +212,7 @@ def choose_setting(
         trials: What they are fitted to and judged by.
         pilot: How they are fitted.
         plain: The one without latent blocks.
-        nested: The best one with latent blocks, if there are any; it is the default.
+        nested: The one with latent blocks, if there are any; it is the default.
         penalties: Whether other penalties are tried.
         whole: How the two that are left, with latent blocks and without, are fitted to be judged once more;
             None to believe the pilots.
@@ -227,7 +227,7 @@ def choose_setting(
         # The other one starts from another penalty; what carries over is by how much it should change.
         factor = best.setting.penalty / before
         if factor != 1.0 and not trials.is_late():
-            rival = trials.fit(pilot, replace(other.setting, penalty=factor * other.setting.penalty))
+            rival = trials.change_penalty(pilot, other, factor)
             best, other = (rival, best) if trials.prefers(rival, best) else (best, rival)
     if whole is None or trials.is_late():
         return best
@@ -236,19 +236,25 @@ def choose_setting(
 
 
 def search_penalties(
-    trials: Trials, pilot: Mixture, best: Candidate[MixtureModel]
+    trials: Trials, pilot: Mixture, first: Candidate[MixtureModel]
 ) -> Candidate[MixtureModel]:
-    """The penalty is halved while that gets better; if half of it is no better, it is doubled likewise."""
-    first = best
+    """The penalty is halved while that gets better; if half of it is no better, it is doubled likewise.
+
+    All penalties, the first one's too, take CHANGE_STEPS from where the first one ended, so that none is
+    preferred for steps that another had not.
+    """
+    if trials.is_late():
+        return first
+    usual = best = trials.change_penalty(pilot, first, 1.0)
     # The first direction that helps is followed; the other one is tried only if it does not.
     for factor in (1.0 / STEP, STEP):
-        for _ in range(MOST_STEPS):
+        for power in range(1, MOST_STEPS + 1):
             if trials.is_late():
                 return best
-            rival = trials.fit(pilot, replace(best.setting, penalty=factor * best.setting.penalty))
+            rival = trials.change_penalty(pilot, first, factor**power)
             if not trials.prefers(rival, best):
                 break
             best = rival
-        if best is not first:
+        if best is not usual:
             break
     return best
