@@ -63,6 +63,21 @@ def test_the_price_is_halved_or_doubled_while_that_is_better(best: float, found:
     assert search_penalties(Judge(best), Mixture(), first).setting.penalty == pytest.approx(found)  # type: ignore[arg-type]
 
 
+def test_every_penalty_that_is_compared_takes_as_many_steps_from_where_the_first_ended() -> None:
+    asked: list[tuple[Candidate[Any], float]] = []
+
+    class Watched(Judge):
+        def change_penalty(self, pilot: Mixture, candidate: Candidate[Any], factor: float) -> Candidate[Any]:
+            asked.append((candidate, factor))
+            return super().change_penalty(pilot, candidate, factor)
+
+    first = Candidate(Setting(100.0), [], MODEL)
+    search_penalties(Watched(1.0), Mixture(), first)  # type: ignore[arg-type]
+    # The first penalty as well: a rival's steps alone would make it the better one.
+    assert [factor for _, factor in asked] == [1.0, 0.5, 0.25, 0.125]
+    assert all(candidate is first for candidate, _ in asked)
+
+
 def test_nests_stay_unless_the_plain_mixture_is_better_and_the_other_is_tried_at_the_last_price() -> None:
     assert chosen(Judge(100.0)).groups == GROUPS  # as good: the default
     assert chosen(Judge(100.0, latent_blocks=-0.1)).groups == ()
