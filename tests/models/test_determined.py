@@ -67,6 +67,24 @@ def test_what_a_visible_pair_fixes_is_found_in_the_order_of_drawing_and_nothing_
     assert find(40.0) == [("copy", "p"), ("name", "copy")]
 
 
+def test_counts_of_what_fixes_are_those_of_all_tables_and_not_of_noisy_lines() -> None:
+    domain, rng = Domain(("code", "title"), (16, 16)), np.random.default_rng(0)
+    code = rng.integers(0, 16, ROWS).astype(np.uint8)
+    rows = Encoded(domain, (code, (code + 3) % 16))
+    for seed in range(10):
+        noise = np.random.default_rng(seed)
+        tables = [
+            NoisyMarginal(clique, table + sigma * noise.standard_normal(table.shape), sigma)
+            for clique, sigma in ((("code",), 15.0), (("title",), 15.0), (("code", "title"), 60.0))
+            for table in [count(rows, *clique)]
+        ]
+        model = Independent().fit(domain, tables, total=ROWS)
+        found = find_determined(model, pool(domain, tables), {})
+        # Line sums have a noise of 240 rows, which are held by largest cells or not as chance has it.
+        assert len(found) == 1
+        assert found[0].shares.max(axis=1).min() == 1.0
+
+
 def test_in_noise_that_hides_the_lines_nothing_is_found() -> None:
     assert find(600.0) == []
 

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import Pooled
+from margrave.models._base.pooling import Pooled, one_ways
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.schema.constraints.certain_lines import HIDDEN, FixedCodes, find_fixed_codes
 from margrave.schema.domain import Clique, Domain
@@ -180,15 +180,15 @@ def find_determined(
         for table in tables
         if len(table.clique) == 2 and not table.inferred and not set(table.clique) <= set(public)
     ]
-    partners = Counter(name for table in pairs for name in table.clique)
+    partners, ways = Counter(name for table in pairs for name in table.clique), one_ways(tables)
     found: list[tuple[bool, float, Determined]] = []
     for table in pairs:
         for turned, (by, name) in ((False, table.clique), (True, table.clique[::-1])):
             if name in public:
                 continue
             values, sigma = (part.T if turned else part for part in (table.values, table.sigma))
-            # Of a private attribute the pair's own line sums tell its counts.
-            held = public[by] if by in public else np.maximum(values.sum(axis=1), 0.0)
+            # The pair's own line sums would have the noise of many cells.
+            held = public[by] if by in public else np.maximum(ways[by].values, 0.0)
             counts: Floats = np.asarray(held, dtype=np.float64)
             fixed = find_fixed_codes(values, sigma, counts)
             if fixed is None:
