@@ -21,12 +21,9 @@ from margrave.select.screening import (
     choose_pairs,
     draw_pairs,
     estimate_dependence,
-    estimate_pairs,
     find_affordable,
-    find_triples,
     foretell_error,
     hides_pairs,
-    plan_query,
     summarise_one_ways,
 )
 from margrave.select.strategy import (
@@ -45,6 +42,7 @@ from margrave.select.strategy import (
     share_one_ways,
     worth_of_one_ways,
 )
+from margrave.select.triples import estimate_pairs, find_triples, plan_query
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
