@@ -86,6 +86,7 @@ class Auto(Estimator["protocols.Model"]):
     device: str | None = None
     seed: int = 0
     name: ClassVar[str] = "auto"
+    fit_seconds: ClassVar[float] = 4e-3
     options: ClassVar[frozenset[str]] = frozenset({"target", "max_memory"})
 
     def __post_init__(self) -> None:

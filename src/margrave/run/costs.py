@@ -59,9 +59,8 @@ A_CANDIDATE = 40
 """Bytes of each cell of all candidates: expected and counted tables, and what holds them side by side."""
 A_MIXTURE_ROW_CELL, A_ROW_CELL = 33, 14
 """Bytes of each cell of the rows while a mixture draws, and another model, the loaded table included."""
-MIXTURES, MIXTURE_FITTED = ("auto", "mixture"), 4e-3
-"""The fitters that make mixtures, of which a plan knows more than of others; and seconds a squared column
-that their fits add where the strategy is another than `all_pairs`."""
+MIXTURES = ("auto", "mixture")
+"""The fitters that make mixtures, of which a plan knows more than of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +158,10 @@ def _drawing_seconds(fitter: Fitter) -> tuple[float, float]:
     return INDEPENDENT_DRAWN if fitter.name == "independent" else DRAWN
 
 
-def _fit_seconds(fitter: Fitter) -> float:
-    return MIXTURE_FITTED if fitter.name in MIXTURES else fitter.fit_seconds
-
-
 def _usual_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     pace, power = strategy.pace
     reach = min(work.reach, GROWTH_REACH)
-    middle = work.columns**2 * (pace * reach**power + _fit_seconds(fitter))
+    middle = work.columns**2 * (pace * reach**power + fitter.fit_seconds)
     if fitter.name == "independent":
         middle = 1e-5 * sum(work.sizes)
     return 0.3 * middle, 4.0 * middle, 0.05 * middle
@@ -201,7 +196,7 @@ def _aim_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     columns = work.columns
     candidates = math.comb(columns, strategy.degree) if columns > 1 else 1
     scan = candidates * CANDIDATE * columns**2 + CELL_SECONDS * held.candidates
-    inference = _fit_seconds(fitter)
+    inference = fitter.fit_seconds
     if fitter.name == "pgm":
         inference = INFERENCE * ROUGH_INFERENCES * held.tree
     most = strategy.expect_rounds(work.sizes, work.signal)
@@ -227,7 +222,7 @@ def _mst_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
 
 
 def _training_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
-    middle = _fit_seconds(fitter) * work.columns**2
+    middle = fitter.fit_seconds * work.columns**2
     return 0.3 * middle, 4.0 * middle, 0.3 * middle
 
 

@@ -133,6 +133,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     max_memory: int | None = None
     device: str | None = None
     name: ClassVar[str] = "mixture"
+    fit_seconds: ClassVar[float] = 4e-3
     options: ClassVar[frozenset[str]] = frozenset({"target", "max_memory", "dependent_noise"})
 
     def __post_init__(self) -> None:
