@@ -7,6 +7,7 @@ Everything here is post-processing of released noisy counts.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +37,12 @@ class Cut:
     weights: Array
     starts: NDArray[np.int64]
 
+    @classmethod
+    def of(cls, edges: Array, weights: Array, starts: Sequence[int] | NDArray[np.int64]) -> Cut:
+        """A histogram of cells, shapes [cells + 1] and [cells], cut in front of some of them."""
+        index = np.asarray(starts, dtype=np.int64)
+        return cls(np.append(edges[index], edges[-1]), edges, weights, index)
+
 
 def cut(edges: Array, weights: Array, bins: int, least: float, alone: NDArray[np.bool_] | None = None) -> Cut:
     """Cut a denoised histogram into at most `bins` bins of like mass, over its non-empty range.
@@ -50,9 +57,8 @@ def cut(edges: Array, weights: Array, bins: int, least: float, alone: NDArray[np
         least: Least mass of a bin, where the total allows it.
         alone: Cells of single values, shape [cells]: the heaviest of them get bins of their own.
     """
-    first, last = _support(weights)
-    edges, weights = edges[first : last + 2], weights[first : last + 1]
-    single = _heavy_singles(weights, None if alone is None else alone[first : last + 1], bins, least)
+    edges, weights, alone = _trim(edges, weights, alone)
+    single = _heavy_singles(weights, alone, bins, least)
     # The floor makes the loop end: bins of a millionth of the mass are finer than any noise.
     target = max(_target(weights, bins), least, float(weights.sum()) * 1e-6, 1e-6)
     starts = _starts(weights, target, least, single)
@@ -60,8 +66,7 @@ def cut(edges: Array, weights: Array, bins: int, least: float, alone: NDArray[np
     while len(starts) > bins:
         target *= 1.05
         starts = _starts(weights, target, min(least, target), single)
-    index = np.asarray(starts, dtype=np.int64)
-    return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
+    return Cut.of(edges, weights, starts)
 
 
 def cut_differences(edges: Array, weights: Array, bins: int, least: float, alone: NDArray[np.bool_]) -> Cut:
@@ -80,9 +85,8 @@ def cut_differences(edges: Array, weights: Array, bins: int, least: float, alone
         least: Least mass of a bin, where the total allows it.
         alone: Cells of single values, shape [cells]: the heaviest of them get bins of their own.
     """
-    first, last = _support(weights)
-    edges, weights = edges[first : last + 2], weights[first : last + 1]
-    single = _heavy_singles(weights, alone[first : last + 1], bins, least)
+    edges, weights, apart = _trim(edges, weights, alone)
+    single = _heavy_singles(weights, apart, bins, least)
     sizes = np.sqrt(weights * np.diff(edges))
     # The least size with which the bins are few enough, to a 2^-30th of all.
     low, high = 0.0, float(sizes.sum())
@@ -96,8 +100,7 @@ def cut_differences(edges: Array, weights: Array, bins: int, least: float, alone
                 low = middle
             else:
                 high, starts = middle, found
-    index = np.asarray(starts, dtype=np.int64)
-    return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
+    return Cut.of(edges, weights, starts)
 
 
 def cut_by(
@@ -128,13 +131,11 @@ def cut_by(
     """
     if binning == "adaptive":
         return cut(edges, weights, bins, least, alone)
-    first, last = _support(weights)
-    edges, weights = edges[first : last + 2], weights[first : last + 1]
+    edges, weights, _ = _trim(edges, weights, None)
     found = {"uniform": _even, "quantile": _quantiles, "privtree": _halves}[binning](
         edges, weights, bins, least
     )
-    index = np.unique(np.asarray(found, dtype=np.int64))
-    return Cut(np.append(edges[index], edges[-1]), edges, weights, index)
+    return Cut.of(edges, weights, np.unique(found))
 
 
 def merge_rare(noisy: Array, sigma: float, least: float) -> NDArray[np.int64]:
@@ -237,10 +238,7 @@ def _starts(weights: Array, target: float, least: float, single: frozenset[int])
             starts.append(cell)
             mass = 0.0
         mass += float(weight)
-    # A last bin that is too light joins the one before, unless its first cell or the one before stands alone.
-    if len(starts) > 1 and mass < least and not {starts[-1], starts[-1] - 1} & single:
-        starts.pop()
-    return starts
+    return _join_light_end(starts, mass, least, single)
 
 
 def _starts_by_size(
@@ -257,16 +255,27 @@ def _starts_by_size(
             size, mass = 0.0, 0.0
         size += float(sizes[cell])
         mass += float(weight)
+    return _join_light_end(starts, mass, least, single)
+
+
+def _join_light_end(starts: list[int], mass: float, least: float, single: frozenset[int]) -> list[int]:
+    """A last bin that is too light joins the one before, unless its first cell or the one before stands
+    alone."""
     if len(starts) > 1 and mass < least and not {starts[-1], starts[-1] - 1} & single:
         starts.pop()
     return starts
 
 
-def _support(weights: Array) -> tuple[int, int]:
+def _trim(
+    edges: Array, weights: Array, alone: NDArray[np.bool_] | None
+) -> tuple[Array, Array, NDArray[np.bool_] | None]:
+    """The same cells from the first that holds rows to the last; all of them where none does."""
     occupied = np.flatnonzero(weights > 0)
     if not len(occupied):
-        return 0, len(weights) - 1
-    return int(occupied[0]), int(occupied[-1])
+        return edges, weights, alone
+    first, last = int(occupied[0]), int(occupied[-1])
+    kept = slice(first, last + 1)
+    return edges[first : last + 2], weights[kept], None if alone is None else alone[kept]
 
 
 def _target(weights: Array, bins: int) -> float:
