@@ -97,6 +97,34 @@ def test_relations_are_found_and_coded() -> None:
     assert ledger.planned >= ledger.total * 2 / 3
 
 
+def follow(keep: float, rows: int = ROWS) -> pd.DataFrame:
+    """Four numbers in a row, each `keep` of the one before it and noise, of the same spread."""
+    rng = np.random.default_rng(0)
+    columns = [rng.normal(0, 1000, rows)]
+    for _ in range(3):
+        noise = rng.normal(0, 1000 * np.sqrt(1 - keep**2), rows)
+        columns.append(keep * columns[-1] + noise)
+    return pd.DataFrame({f"x{t}": np.round(column).astype(np.int64) for t, column in enumerate(columns)})
+
+
+def test_a_series_is_coded_by_its_differences_from_one_of_its_numbers() -> None:
+    schema, _, _ = discover(follow(0.99))
+    found = relatives(schema)
+    assert len(found) == 3
+    assert len({column.base for column in found.values()}) == 1
+
+
+def test_a_difference_that_saves_little_is_not_made() -> None:
+    rng = np.random.default_rng(0)
+    first, fresh = rng.lognormal(7, 1, (2, ROWS))
+    # Near the first in two rows of five, and of the others it knows nothing.
+    second = np.where(rng.random(ROWS) < 0.4, first * (1 + 0.02 * rng.normal(0, 1, ROWS)), fresh)
+    data = {"first": np.round(first).astype(np.int64), "second": np.round(second).astype(np.int64)}
+    schema, ledger, _ = discover(pd.DataFrame(data))
+    assert any(event.what.startswith("relation of") for event in ledger.events)
+    assert not relatives(schema)
+
+
 @pytest.mark.parametrize("method", ["independent", "mst"])
 def test_synthetic_rows_keep_them(method: str, tmp_path: Path) -> None:
     path = tmp_path / "stays.csv"

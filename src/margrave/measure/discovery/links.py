@@ -207,8 +207,8 @@ def choose_links(
     """The relations to look at more closely: those that tell most, no two ways between two columns.
 
     In each set of columns that hang together the one with the most relations is the base of its neighbours,
-    and these of theirs. A set has one fixed column at most, which is then the first base: so no fixed column
-    is ever relative to another.
+    and these of theirs but for chains of differences (`_join_stars`). A set has one fixed column at most,
+    which is then the first base: so no fixed column is ever relative to another.
 
     Args:
         pairs: What was looked at.
@@ -240,7 +240,8 @@ def choose_links(
             near.setdefault(link.column, []).append(link.turned)
     columns = {column.name: column for pair in pairs for column in (pair.base, pair.column)}
     starts = sorted(near, key=lambda name: (name not in fixed, -_weight(columns[name], near[name])))
-    return _direct_links(starts, near)
+    links = _direct_links(starts, near)
+    return _join_stars(links, {(pair.base.name, pair.column.name): score for pair, score, _ in seen})
 
 
 def _preference(pair: Pair, score: float) -> float:
@@ -264,6 +265,29 @@ def _direct_links(starts: Sequence[str], near: dict[str, list[Link]]) -> list[Li
                     queue.append(link.column)
                     links.append(link)
     return links
+
+
+def _join_stars(links: Sequence[Link], scores: Mapping[tuple[str, str], float]) -> list[Link]:
+    """The links, with stars in the place of chains of columns that may lie on either side of their bases.
+
+    How far a number is from the one before it often depends on that one, as a bill on the balance before it.
+    If that one is itself coded by its difference from another, three codes act together, which tables of two
+    do not hold. So all of such a chain are coded by their differences from its first column, where they are
+    seen to be near it.
+
+    Args:
+        links: Bases before what is relative to them.
+        scores: What pairs of columns tell beyond chance, by their names in one order.
+    """
+    found: dict[str, Link] = {}
+    for link in links:
+        above = found.get(link.base)
+        if above is not None and not link.sign and not above.sign:
+            ends = above.base, link.column
+            score = max(scores.get(ends, 0.0), scores.get(ends[::-1], 0.0))
+            link = Link(*ends, 0, score) if score > 0.0 else link
+        found[link.column] = link
+    return list(found.values())
 
 
 def _weight(column: Binned, links: Sequence[Link]) -> float:

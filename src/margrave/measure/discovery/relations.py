@@ -159,8 +159,11 @@ MOST_PAIRS, MOST_SCANS = 2_000, 200
 """Pairs in the first look: one scan of the rows each where the engine has them, one query each where not."""
 NOISE = 20.0
 """The first look is taken of as many pairs as leave its noise below the rows over NOISE."""
-SAVED = 0.15
-"""Nats by which the coding has to be shorter than the column's own bins."""
+SAVED, SAVED_APART = 0.15, 0.65
+"""Nats by which the coding has to be shorter than the column's own bins, and where the column may lie on
+either side of its base. What saves less is a difference that depends much on the base: balances of which some
+are paid in full save .2 to .5, and their pairs are a quarter further off with differences than without; walks
+and readings around a mean save .8 to 2.1, and theirs are a fifth to a third closer (bench/LOG.md)."""
 BINS = 32
 """Most bins of a difference or quotient."""
 Z_SIDE = 4.5
@@ -312,7 +315,8 @@ class Relations:
         weights = np.zeros(len(cells))
         even = np.full(last - first, inside / (last - first))
         weights[first:last] = weigh_cells(cells[first:last], sigma, even)
-        if _nats_saved(column, bases[0], comparison, edges, weights) < SAVED:
+        least = SAVED if link.sign or link.others else SAVED_APART
+        if _nats_saved(column, bases[0], comparison, edges, weights) < least:
             return None
         most = max(column.present, min(self._most(weights), BINS))
         alone = are_single(edges, float(comparison.whole))
