@@ -106,6 +106,50 @@ def test_a_model_that_holds_the_pair_is_left_alone() -> None:
     assert find_determined(model, pool(DOMAIN, tables), {"p": count(rows, "p")}) == []
 
 
+class Overfitted(DeterminedModel):
+    """A model whose marginals of measured pairs are nearly what was measured, and of others exact."""
+
+    def __init__(self, rows: Encoded, tables: list[NoisyMarginal]) -> None:
+        super().__init__(Independent().fit(rows.domain, release(rows, 1.0, *ONES), total=ROWS), ())
+        self.rows = rows
+        self.tables = {t.clique: 0.9 * t.values + 0.1 * self.inner.project(t.clique) for t in tables}
+
+    def project(self, clique):  # type: ignore[no-untyped-def]
+        return self.tables[clique] if clique in self.tables else count(self.rows, *clique)
+
+
+@pytest.mark.parametrize(
+    ("copied", "found"),
+    [
+        (1.0, [("copy", "p")]),
+        # Two rows in five have another value, which one table's largest cells hide no longer.
+        (0.6, []),
+    ],
+)
+def test_a_model_that_was_fitted_to_the_noise_does_not_outdo_what_is_fixed(
+    copied: float, found: list[tuple[str, str]]
+) -> None:
+    rng, drawn = np.random.default_rng(3), draw()
+    p = drawn.column("p")
+    copy = np.where(rng.random(ROWS) < copied, p, rng.integers(0, 8, ROWS)).astype(np.uint8)
+    rows = Encoded(DOMAIN, (*drawn.columns[:2], copy, *drawn.columns[3:]))
+    tables = release(rows, 150.0, ("p", "copy"), ("copy", "other"), ("q", "copy"))
+    public = {"p": count(rows, "p"), "q": count(rows, "q")}
+    model = Overfitted(rows, tables)
+    assert [(one.name, one.by) for one in find_determined(model, pool(DOMAIN, tables), public)] == found
+
+
+def test_what_another_pair_contradicts_is_not_taken() -> None:
+    rows = draw()
+    own, other = release(rows, 150.0, ("p", "copy"), ("copy", "other"))
+    wrong = dataclasses.replace(other, values=np.roll(other.values, 400, axis=0) + 1500.0 * np.eye(8, 3))
+    public = {"p": count(rows, "p"), "q": count(rows, "q")}
+    for second, found in ((other, [("copy", "p")]), (wrong, [])):
+        tables = [own, second]
+        model = Overfitted(rows, tables)
+        assert [(one.name, one.by) for one in find_determined(model, pool(DOMAIN, tables), public)] == found
+
+
 @pytest.mark.parametrize(
     ("table", "fixed"),
     [

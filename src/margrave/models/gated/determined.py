@@ -9,8 +9,10 @@ nearly all rows of the lines that noise lets one see are in one cell a line
 (`margrave.schema.constraints.certain_lines`), and the table that has all of them there is closer to the
 measured one than the model's is. For either table T, sum (y - T)^2 - s^2 estimates the sum of its squared
 errors, and the difference of both has a standard deviation of at most 2 sqrt(sum s^2 (T - T')^2), which it
-has to exceed (`find_determined`). Of an attribute with no other measured pair it need not, if all rows are
-in these cells as far as noise lets one see: nothing else is known of it.
+has to exceed (`find_determined`). But the model was fitted to the same noise, and its rows are further off
+than its pair. So it need not where all rows are in these cells as far as noise lets one see, if `name` has no
+other measured pair; or if noise explains what is off in all of them, those with third attributes as `by`
+implies them, and the model's pair would change by much more than such a find may be wrong by.
 
 In rows drawn from the model, `name` is then drawn anew given `by` alone: the code of the largest cell with
 the share of rows that these cells hold together, or all where noise explains what is missing; else, and in
@@ -35,7 +37,7 @@ from margrave.limits import Deadline
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, one_ways
 from margrave.models._sampling.rounding import draw_column, order_by_group
-from margrave.schema.constraints.certain_lines import HIDDEN, FixedCodes, find_fixed_codes
+from margrave.schema.constraints.certain_lines import EXACT, HIDDEN, FixedCodes, find_fixed_codes
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 
@@ -46,6 +48,12 @@ Floats = NDArray[np.float64]
 
 PREFIX = "determined_"
 """How the names of a state's arrays begin that the inner model's do not have."""
+EXPLAINED = 2.0
+"""Standard deviations that squared residuals may be above what noise makes of them."""
+WORTH = 2.0
+"""What the model's pair would change by, over the share of the rows that may not be in largest cells, from
+which on an attribute is taken for determined against a model that is as close. On the choosing half .21 to
+.28 would change of true ones and .04 to .08 of false ones, where that share is .06 to .08 (bench/LOG.md)."""
 KEY = PREFIX + "pairs"
 """An array that the state of a `DeterminedModel` has and that of no other model of `PublicAuto`."""
 
@@ -163,8 +171,8 @@ def find_determined(
     """The private attributes that measured pairs show to be fixed by another one, in the order of drawing.
 
     Of what fixes an attribute a public one is taken before a private one, then that by whose table the
-    measured one is met best. Nothing is looked for where rules hold: a code that is drawn anew might break
-    one.
+    measured one is met best. Of two that fix each other, that of fewer measured pairs is drawn. Nothing is
+    looked for where rules hold: a code that is drawn anew might break one.
 
     **Privacy.** Looks at released tables, the model that was fitted to them, and public rows.
 
@@ -181,7 +189,13 @@ def find_determined(
         if len(table.clique) == 2 and not table.inferred and not set(table.clique) <= set(public)
     ]
     partners, ways = Counter(name for table in pairs for name in table.clique), one_ways(tables)
-    found: list[tuple[bool, float, Determined]] = []
+    found: list[tuple[bool, int, float, Determined]] = []
+
+    def is_likely(one: Determined, fixed: FixedCodes, expected: Floats) -> bool:
+        held = expected.sum(axis=1, keepdims=True)
+        changed = 0.5 * float(np.abs(one.shares * held - expected).sum()) / float(held.sum())
+        return changed > WORTH * EXACT * fixed.deviation and _explains_pairs(one, model, pairs)
+
     for table in pairs:
         for turned, (by, name) in ((False, table.clique), (True, table.clique[::-1])):
             if name in public:
@@ -197,10 +211,11 @@ def find_determined(
             expected = modelled.T if turned else modelled
             shares = _share_codes(fixed, expected)
             gain = _compare_tables(values, sigma, expected, shares * counts[:, None])
-            if gain > 1.0 or (fixed.exact and partners[name] == 1):
-                found.append((by in public, gain, Determined(name, by, shares)))
-    found.sort(key=lambda entry: entry[:2], reverse=True)
-    return _order_acyclic([one for _, _, one in found])
+            one = Determined(name, by, shares)
+            if gain > 1.0 or (fixed.exact and (partners[name] == 1 or is_likely(one, fixed, expected))):
+                found.append((by in public, -partners[name], gain, one))
+    found.sort(key=lambda entry: entry[:3], reverse=True)
+    return _order_acyclic([one for *_, one in found])
 
 
 def _share_codes(fixed: FixedCodes, expected: Floats) -> Floats:
@@ -221,6 +236,19 @@ def _compare_tables(values: Floats, sigma: Floats, expected: Floats, certain: Fl
     difference = float(((values - expected) ** 2 - (values - certain) ** 2).sum())
     spread = 2.0 * math.sqrt(float((sigma**2 * (certain - expected) ** 2).sum()))
     return difference / max(spread, 1e-300)
+
+
+def _explains_pairs(one: Determined, model: protocols.Model, pairs: Sequence[Pooled]) -> bool:
+    """Whether noise explains how far all measured pairs of an attribute are from what its fixing implies."""
+    own = [table for table in pairs if one.name in table.clique]
+    implied = DeterminedModel(model, [one]).project_many([table.clique for table in own])
+    squares = sum(
+        float((((table.values - values) / table.sigma) ** 2).sum())
+        for table, values in zip(own, implied, strict=True)
+    )
+    # A sum of n squares of standard normals has mean n and variance 2 n.
+    cells = sum(table.values.size for table in own)
+    return squares <= cells + EXPLAINED * math.sqrt(2.0 * cells)
 
 
 def _order_acyclic(found: Sequence[Determined]) -> list[Determined]:
