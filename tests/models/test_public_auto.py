@@ -19,12 +19,12 @@ NAMES = tuple("pabcd")
 DOMAIN = Domain(NAMES, (2, 12, 12, 12, 12))
 
 
-def copies(rows: int = 4000) -> Encoded:
+def copies(rows: int = 4000, alike: float = 0.98) -> Encoded:
     """Four private attributes that are one another's copies but for a few rows, and a public coin."""
     rng = np.random.default_rng(0)
     code = rng.integers(0, 12, rows)
     columns = [rng.integers(0, 2, rows)]
-    columns += [np.where(rng.random(rows) < 0.98, code, rng.integers(0, 12, rows)) for _ in range(4)]
+    columns += [np.where(rng.random(rows) < alike, code, rng.integers(0, 12, rows)) for _ in range(4)]
     return Encoded(DOMAIN, tuple(column.astype(np.uint8) for column in columns))
 
 
@@ -46,7 +46,7 @@ def public(rows: Encoded, names: tuple[str, ...]) -> Encoded:
 
 
 def test_both_models_are_drawn_given_public_rows_and_come_back() -> None:
-    rows = copies(1000)
+    rows = copies(1000, alike=0.9)
     tables, given = noisy_pairs(rows, 4.0), public(rows, ("p",))
     model = PublicAuto(given=given).fit(DOMAIN, tables)
     assert isinstance(model, BlendedModel)
