@@ -1,4 +1,4 @@
-"""How far noisy tables move coefficients: shares of signal, differences in two parts, pairs without a table."""
+"""How far noisy tables move coefficients: shares of signal, differences in two parts, missing pairs."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def test_a_model_with_weak_associations_is_mended_and_its_weights_take_nothing_a
     assert np.median(sizes) == pytest.approx(1.0, abs=0.15)
 
 
-def test_columns_that_are_alike_do_not_count_twice_where_their_pair_was_not_measured() -> None:
-    """The model has all columns independent; nothing says that age and rank are nearly the same."""
+def test_columns_that_are_alike_do_not_count_twice_though_the_model_has_them_independent() -> None:
+    """Age and rank are nearly the same, which a table of both says, or none."""
     rng, predicted = np.random.default_rng(4), []
     counts = count_rows(rng, 0.9)
     spread = np.arange(CODES) - (CODES - 1) / 2.0
@@ -134,4 +134,5 @@ def test_columns_that_are_alike_do_not_count_twice_where_their_pair_was_not_meas
         predicted.append(float((ways * numbers**2).sum()))
     pay = np.arange(CODES) - float(counts.sum(axis=(0, 1)) @ np.arange(CODES)) / ROWS
     explained = np.asarray(predicted) / float(counts.sum(axis=(0, 1)) @ pay**2)
-    assert explained[0] < 1.5 < explained[1]
+    assert (explained > 0.4).all()
+    assert (explained < 1.0).all()

@@ -16,6 +16,7 @@ moves nearly as a whole where most features do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,10 +55,10 @@ def move_coefficients(
 
     X'y of each feature moves by the expected signal in its differences (`estimate_shares`), those by cells
     that hold rows of the model first and what they leave next; or to that of its sharpened table, where that
-    is surer (MeasuredSums.sharpen). Of X'X all that moves is what tables of one column say, if all pairs were
-    measured, and pairs of features that no table holds: there both features are taken to depend on each other
-    through the target alone, beyond what the model has. Without this what moves X'y of two columns that are
-    alike would count twice.
+    is surer (MeasuredSums.sharpen). X'X of two features moves likewise; that of one feature by what tables of
+    one column say, if all pairs were measured. Two features that no table holds are taken to depend on each
+    other through the target alone, beyond what the model has. Without this what moves X'y of two columns that
+    are alike would count twice.
     The change c of the coefficients is then the most likely one if H c is observed with the noise of X'y, and
     the change from one end of a column's range to the other is normal around 0 with standard deviation
     `size`. So combinations of columns of little weight, and levels that few rows have, do not turn noise into
@@ -74,7 +75,9 @@ def move_coefficients(
     """
     moved, variance = _move_products(sums, model, design, sharp)
     line, hessian = at
-    beyond = _link_missing(sums, model, design, labelled, labelled + moved)
+    beyond = _link_missing(sums, model, design, labelled, labelled + moved) + _move_features(
+        sums, model, design
+    )
     if sums.complete:
         beyond = beyond + sums.correction(model)
     free = design.free[variance[design.free] > 0.0]
@@ -103,6 +106,25 @@ def _move_products(sums: Sums, model: ModelTables, design: Design, sharp: Sharpe
     variance = np.where(found.weighted_noise > 0.0, variance, plain)
     variance = np.where(sure, np.minimum(sharp.variances, plain), variance)
     return moved, np.maximum(variance, LEAST_NOISE * plain)
+
+
+def _move_features(sums: Sums, model: ModelTables, design: Design) -> Floats:
+    """How far X'X of pairs of features moves, by the expected signal in what tables say: shape [p, p]."""
+    found = np.zeros((design.size, design.size))
+    blocks = sums.compare_features(model)
+    if not blocks:
+        return found
+    ends = np.cumsum([0, *(block.off.size for block in blocks)])
+    groups = [slice(start, end) for start, end in pairwise(ends.tolist())]
+    off, noise = (
+        np.concatenate([part.ravel() for part in parts])
+        for parts in ([block.off for block in blocks], [block.noise for block in blocks])
+    )
+    moved = estimate_shares(off, noise, groups) * off
+    for block, own in zip(blocks, groups, strict=True):
+        found[block.rows, block.columns] = moved[own].reshape(block.off.shape)
+        found[block.columns, block.rows] = found[block.rows, block.columns].T
+    return found
 
 
 def _link_missing(sums: Sums, model: ModelTables, design: Design, before: Floats, after: Floats) -> Floats:

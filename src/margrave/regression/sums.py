@@ -63,6 +63,22 @@ class Differences:
     shared_noise: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """How far X'X of noisy tables is from the model's, for one pair of features.
+
+    Args:
+        rows, columns: Places of the numbers of both among all.
+        off: By cells that hold rows of the model, shape [numbers of one, of the other].
+        noise: Variances of its noise, shape of `off`.
+    """
+
+    rows: slice
+    columns: slice
+    off: Floats
+    noise: Floats
+
+
 class Sums(Protocol):
     """Residuals b - G gamma of what was measured, unbiased and with a noise whose covariance is known."""
 
@@ -95,6 +111,9 @@ class Sums(Protocol):
 
     def compare(self, model: ModelTables) -> Differences:
         """How far X'y of noisy tables is from the model's."""
+
+    def compare_features(self, model: ModelTables) -> list[Block]:
+        """How far X'X of noisy tables is from the model's, by pairs of features that tables hold."""
 
     def square_deviations(self) -> Floats:
         """The standard deviation of the noise of X'X's diagonal at levels in tables of one column, [p]."""
@@ -325,6 +344,33 @@ class MeasuredSums:
             found.rest[at] = np.where(better, plain - some, 0.0)
             found.rest_noise[at] = np.where(better, np.maximum(noise - 2.0 * common + own_noise, 0.0), 0.0)
             found.shared_noise[at] = np.where(better, common - own_noise, 0.0)
+        return found
+
+    def compare_features(self, model: ModelTables) -> list[Block]:
+        """How far X'X of noisy tables is from the model's, by pairs of features that tables hold.
+
+        Cells are weighted as in `compare`, with the numbers of both features in place of a and b.
+
+        Args:
+            model: Fitted to the release.
+        """
+        design, found = self._design, []
+        pairs = [
+            (j, k)
+            for j, k in combinations(range(len(design.names)), 2)
+            if self._tables.holds((design.names[j], design.names[k]))
+        ]
+        cliques: list[Clique] = [(design.names[j], design.names[k]) for j, k in pairs]
+        for (j, k), clique, own in zip(pairs, cliques, model.project_many(cliques), strict=True):
+            one, other, spread = design.matrices[j], design.matrices[k].T, self._tables.variances(clique)
+            off, inside = self._tables.table(clique) - own, np.maximum(own, 0.0)
+            weights = inside / (inside + np.sqrt(spread))
+            whole = np.maximum(one**2 @ inside @ other**2, 1e-300)
+            kept = np.maximum(one**2 @ (weights * inside) @ other**2 / whole, LEAST_KEPT)
+            noise = one**2 @ spread @ other**2
+            own_noise = one**2 @ (weights**2 * spread) @ other**2 / kept**2
+            some = np.where(own_noise < noise, one @ (weights * off) @ other / kept, one @ off @ other)
+            found.append(Block(design.places(j), design.places(k), some, np.minimum(own_noise, noise)))
         return found
 
     def square_deviations(self) -> Floats:
