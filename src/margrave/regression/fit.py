@@ -28,8 +28,9 @@ from margrave.regression.families import FAMILIES, Family, family_of
 from margrave.regression.inference import find_directions, find_reach, row_scores, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
-from margrave.regression.sums import MeasuredSums, Sharpened, Sums, label_means, model_sums
-from margrave.release import MIN_RESIDUAL_DEVIATIONS, Release
+from margrave.regression.shrinkage import move_coefficients
+from margrave.regression.sums import MeasuredSums, Sums, label_means, model_sums
+from margrave.release import Release
 from margrave.tables.estimates import PooledTables
 
 if TYPE_CHECKING:
@@ -364,9 +365,8 @@ def _estimate(
             hessian = sums.curvature(hessian)
         residual, noise = sums.residual(line.gamma)
         return theta + move_towards((residual - line.remainder, noise), hessian, size, design), hessian
-    beyond = sums.correction(model) if sums.complete else np.zeros_like(hessian)
-    shape = hessian + line.beta * beyond, beyond @ line.gamma
-    return theta + _towards_measured(sums, labelled, shape, size, design, sharp), hessian
+    change = move_coefficients(sums, model, design, labelled, (line, hessian), size, sharp)
+    return theta + change, hessian
 
 
 def _find_prior(
@@ -395,50 +395,3 @@ def _find_prior(
     ridge = np.full(design.size, float(np.median(noise[1:][known[1:]])) / spread)
     ridge[0] = 0.0
     return ridge, centre
-
-
-def _towards_measured(
-    sums: Sums, labelled: Floats, shape: tuple[Floats, Floats], size: float, design: Design, sharp: Sharpened
-) -> Floats:
-    """How far X'y of noisy tables moves the model's coefficients, shape [p].
-
-    A feature's part of X'y moves to that of its sharpened table with the target, where that says more than
-    the model (`MeasuredSums.sharpen`). Of the others, if all pairs were measured, a difference of the two
-    that is more than noise (by MIN_RESIDUAL_DEVIATIONS) is shrunk feature by feature by the part of its
-    square that is noise (James and Stein 1961, positive part); for one number by twice that part, which is
-    steadier.
-    The change c of the coefficients is then the most likely one if H c is observed with the noise of X'y, and
-    the change from one end of a column's range to the other is normal around 0 with standard deviation
-    `size`. So combinations of columns of little weight, and levels that few rows have, do not turn noise into
-    large coefficients.
-
-    Args:
-        sums: The noisy tables.
-        labelled: X'y of the model, shape [p].
-        shape: H of the model, with X'X corrected by noisy tables of one column, shape [p, p]; and what that
-            correction explains of X'y already, shape [p].
-        size: In units of the linear predictor.
-        design: Target and features.
-        sharp: What tables that are not below 0 say.
-    """
-    measured, noise, known = sums.label_sums()
-    variance = np.where(sharp.beyond, np.minimum(sharp.variances, noise), noise)
-    moved = sharp.moved.copy()
-    for places in [slice(0, 1), *map(design.places, range(len(design.names)))]:
-        off = measured[places] - labelled[places]
-        square = float(off @ off)
-        if not sums.complete or sharp.beyond[places].any() or square <= 0.0:
-            continue
-        own = noise[places]
-        if square > own.sum() + MIN_RESIDUAL_DEVIATIONS * math.sqrt(2.0 * float(own @ own)):
-            least = 2.0 if len(own) == 1 else 1.0
-            moved[places] = max(1.0 - least * float(own.sum()) / square, 0.0) * off
-    hessian, explained = shape
-    free = design.free[known[design.free] & (variance[design.free] > 0.0)]
-    scale = 1.0 / design.ranges[free]
-    inner = hessian[np.ix_(free, free)] * np.outer(scale, scale)
-    whitened = inner / (scale**2 * variance[free])
-    change = np.zeros(design.size)
-    wanted = whitened @ (scale * (moved - explained)[free])
-    change[free] = scale * np.linalg.solve(whitened @ inner + np.eye(len(free)) / size**2, wanted)
-    return change

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.regression.design import Design, ModelTables
 from margrave.regression.encoding import encode_feature
-from margrave.regression.sums import MeasuredSums, Sharpened
+from margrave.regression.sums import Block, Differences, MeasuredSums, Sharpened
 from margrave.release import NoisySums
 from margrave.schema.domain import Clique
 from margrave.schema.features import RowNumbers
@@ -212,6 +212,14 @@ class PooledSums:
     def sharpen(self, model: ModelTables) -> Sharpened:
         """As `MeasuredSums.sharpen`."""
         return self._tables.sharpen(model)
+
+    def compare(self, model: ModelTables) -> Differences:
+        """As `MeasuredSums.compare`."""
+        return self._tables.compare(model)
+
+    def compare_features(self, model: ModelTables) -> list[Block]:
+        """As `MeasuredSums.compare_features`."""
+        return self._tables.compare_features(model)
 
     def square_deviations(self) -> Floats:
         """As `MeasuredSums.square_deviations`."""

@@ -25,6 +25,9 @@ from margrave.tables.estimates import PooledTables
 
 Floats = NDArray[np.float64]
 
+LEAST_KEPT = 1e-3
+"""Share of a number's cells that weights leave at least, so that nothing is multiplied by more than 1,000."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sharpened:
@@ -39,6 +42,41 @@ class Sharpened:
     moved: Floats
     variances: Floats
     beyond: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """How far X'y of noisy tables is from the model's, in two parts whose sum is the unbiased difference.
+
+    Args:
+        weighted: By cells that hold rows of the model, shape [p]; 0 where no table was measured.
+        weighted_noise: Variances of its noise, shape [p].
+        rest: What is left of the unbiased difference, shape [p].
+        rest_noise: Variances of its noise, shape [p].
+        shared_noise: Covariances of the noise of both, shape [p].
+    """
+
+    weighted: Floats
+    weighted_noise: Floats
+    rest: Floats
+    rest_noise: Floats
+    shared_noise: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """How far X'X of noisy tables is from the model's, for one pair of features.
+
+    Args:
+        rows, columns: Places of the numbers of both among all.
+        off: By cells that hold rows of the model, shape [numbers of one, of the other].
+        noise: Variances of its noise, shape of `off`.
+    """
+
+    rows: slice
+    columns: slice
+    off: Floats
+    noise: Floats
 
 
 class Sums(Protocol):
@@ -70,6 +108,12 @@ class Sums(Protocol):
 
     def sharpen(self, model: ModelTables) -> Sharpened:
         """What tables that are not below 0 say beyond the model's, in X'y."""
+
+    def compare(self, model: ModelTables) -> Differences:
+        """How far X'y of noisy tables is from the model's."""
+
+    def compare_features(self, model: ModelTables) -> list[Block]:
+        """How far X'X of noisy tables is from the model's, by pairs of features that tables hold."""
 
     def square_deviations(self) -> Floats:
         """The standard deviation of the noise of X'X's diagonal at levels in tables of one column, [p]."""
@@ -258,6 +302,75 @@ class MeasuredSums:
             found.moved[at] = part * (matrix @ (apart @ design.labels))
             found.variances[at] = matrix**2 @ (np.where(inside, spread, 0.0) @ design.labels**2)
             found.beyond[at] = part > 0.0
+        return found
+
+    def compare(self, model: ModelTables) -> Differences:
+        """How far X'y of noisy tables is from the model's, first by cells that hold rows of the model.
+
+        X'y sums numbers a b of a feature's and the target's codes over all cells of their table, most of
+        which hold hardly a row and as much noise as any other. So with the model's M and the measured T a
+        cell's difference T - M counts by w = M / (M + its noise's standard deviation) first. What this takes
+        away is given back for a model whose cells are wrong in proportion to M a b, as they are, to first
+        order, where it has the association of both columns too weak or too strong: the sum is divided by
+        that of w M (a b)^2 over that of M (a b)^2. A number of which this has more noise than the plain sum
+        has the plain sum.
+
+        Args:
+            model: Fitted to the release.
+        """
+        design, labels = self._design, self._design.labels
+        found = Differences(*np.zeros((5, design.size)))
+        if self._tables.holds((design.target,)):
+            found.weighted[0] = (
+                self._tables.table((design.target,)) - model.project((design.target,))
+            ) @ labels
+            found.weighted_noise[0] = self._tables.variances((design.target,)) @ labels**2
+        held = [j for j, name in enumerate(design.names) if self._tables.holds((name, design.target))]
+        cliques: list[Clique] = [(design.names[j], design.target) for j in held]
+        for j, clique, own in zip(held, cliques, model.project_many(cliques), strict=True):
+            at, matrix, spread = design.places(j), design.matrices[j], self._tables.variances(clique)
+            off, inside = self._tables.table(clique) - own, np.maximum(own, 0.0)
+            weights, squares = inside / (inside + np.sqrt(spread)), matrix**2
+            whole = squares @ (inside @ labels**2)
+            kept = squares @ ((weights * inside) @ labels**2) / np.maximum(whole, 1e-300)
+            kept = np.maximum(kept, LEAST_KEPT)
+            plain, noise = matrix @ (off @ labels), squares @ (spread @ labels**2)
+            some = matrix @ ((weights * off) @ labels) / kept
+            own_noise = squares @ ((weights**2 * spread) @ labels**2) / kept**2
+            common = squares @ ((weights * spread) @ labels**2) / kept
+            better = own_noise < noise
+            found.weighted[at] = np.where(better, some, plain)
+            found.weighted_noise[at] = np.where(better, own_noise, noise)
+            found.rest[at] = np.where(better, plain - some, 0.0)
+            found.rest_noise[at] = np.where(better, np.maximum(noise - 2.0 * common + own_noise, 0.0), 0.0)
+            found.shared_noise[at] = np.where(better, common - own_noise, 0.0)
+        return found
+
+    def compare_features(self, model: ModelTables) -> list[Block]:
+        """How far X'X of noisy tables is from the model's, by pairs of features that tables hold.
+
+        Cells are weighted as in `compare`, with the numbers of both features in place of a and b.
+
+        Args:
+            model: Fitted to the release.
+        """
+        design, found = self._design, []
+        pairs = [
+            (j, k)
+            for j, k in combinations(range(len(design.names)), 2)
+            if self._tables.holds((design.names[j], design.names[k]))
+        ]
+        cliques: list[Clique] = [(design.names[j], design.names[k]) for j, k in pairs]
+        for (j, k), clique, own in zip(pairs, cliques, model.project_many(cliques), strict=True):
+            one, other, spread = design.matrices[j], design.matrices[k].T, self._tables.variances(clique)
+            off, inside = self._tables.table(clique) - own, np.maximum(own, 0.0)
+            weights = inside / (inside + np.sqrt(spread))
+            whole = np.maximum(one**2 @ inside @ other**2, 1e-300)
+            kept = np.maximum(one**2 @ (weights * inside) @ other**2 / whole, LEAST_KEPT)
+            noise = one**2 @ spread @ other**2
+            own_noise = one**2 @ (weights**2 * spread) @ other**2 / kept**2
+            some = np.where(own_noise < noise, one @ (weights * off) @ other / kept, one @ off @ other)
+            found.append(Block(design.places(j), design.places(k), some, np.minimum(own_noise, noise)))
         return found
 
     def square_deviations(self) -> Floats:
