@@ -85,6 +85,24 @@ def test_counts_of_what_fixes_are_those_of_all_tables_and_not_of_noisy_lines() -
         assert found[0].shares.max(axis=1).min() == 1.0
 
 
+@pytest.mark.parametrize(("known", "drawn"), [("code", "title"), ("title", "code")])
+def test_of_two_that_fix_each_other_that_of_fewer_pairs_is_drawn(known: str, drawn: str) -> None:
+    domain, rng = Domain(("code", "title", "other"), (8, 8, 3)), np.random.default_rng(0)
+    code = rng.integers(0, 8, ROWS).astype(np.uint8)
+    other = np.where(rng.random(ROWS) < 0.5, code % 3, rng.integers(0, 3, ROWS)).astype(np.uint8)
+    rows = Encoded(domain, (code, 7 - code, other))
+    for seed in range(3):
+        noise = np.random.default_rng(seed)
+        tables = [
+            NoisyMarginal(clique, count(rows, *clique) + 40.0 * noise.standard_normal(size), 40.0)
+            for clique in (("code",), ("title",), ("other",), ("code", "title"), (known, "other"))
+            for size in [domain.shape(clique)]
+        ]
+        model = Independent().fit(domain, tables, total=ROWS)
+        found = find_determined(model, pool(domain, tables), {})
+        assert [(one.name, one.by) for one in found] == [(drawn, known)]
+
+
 def test_in_noise_that_hides_the_lines_nothing_is_found() -> None:
     assert find(600.0) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import combinations
 
 import numpy as np
@@ -10,7 +11,7 @@ from exact_releases import Released, TableModel, counts_of, noisy_release
 from numpy.typing import NDArray
 
 import margrave as mg
-from margrave.regression import linear
+from margrave.regression import linear, shrinkage
 from margrave.regression.shrinkage import NO_SIGNAL, estimate_shares
 
 Floats = NDArray[np.float64]
@@ -136,3 +137,20 @@ def test_columns_that_are_alike_do_not_count_twice_though_the_model_has_them_ind
     explained = np.asarray(predicted) / float(counts.sum(axis=(0, 1)) @ pay**2)
     assert (explained > 0.4).all()
     assert (explained < 1.0).all()
+
+
+def test_a_nearest_table_stands_for_a_feature_where_it_has_half_of_the_noise_at_most() -> None:
+    age, rank = np.random.default_rng(0).integers(0, CODES, (2, ROWS))
+    counts = counts_of(SCHEMA, {"age": age, "rank": rank, "pay": age})
+    release = release_of(np.random.default_rng(1), counts, 0.5, PAIRS, 20.0)
+    fit = linear(release, "pay", source="both").fit
+    sharp = fit.sums.sharpen(release.model)
+    own = fit.design.places(fit.design.names.index("age"))
+    assert sharp.beyond[own].all()
+    moved, variances = shrinkage._move_products(fit.sums, release.model, fit.design, sharp)
+    assert moved[own] == pytest.approx(sharp.moved[own])
+    assert variances[own] == pytest.approx(sharp.variances[own])
+    noise = fit.sums.label_sums()[1][own]
+    wide = dataclasses.replace(sharp, variances=np.full_like(sharp.variances, 0.6 * float(noise.max())))
+    moved, _ = shrinkage._move_products(fit.sums, release.model, fit.design, wide)
+    assert moved[own] != pytest.approx(sharp.moved[own], rel=1e-3)
