@@ -165,6 +165,35 @@ def label_means(design: Design, model: ModelTables) -> tuple[Floats, ...]:
     return tuple(found)
 
 
+def _sum_weighted(
+    off: Floats, own: Floats, spread: Floats, one: Floats, other: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Products of two columns' numbers, summed over how a table differs by cells that hold rows of the model.
+
+    See `MeasuredSums.compare`.
+
+    Args:
+        off: Measured less the model's table, shape [codes of one, of the other].
+        own: The model's, shape of `off`.
+        spread: Variances of the measured one's noise, shape of `off`.
+        one: Numbers of the first column, shape [p, codes].
+        other: Of the second, turned: shape [codes, q].
+
+    Returns:
+        The sums, the variances of their noise, and its covariances with the noise of the plain sums: all of
+        shape [p, q].
+    """
+    first, second, inside = one**2, other**2, np.maximum(own, 0.0)
+    weights = inside / (inside + np.sqrt(spread))
+    whole = np.maximum(first @ inside @ second, 1e-300)
+    kept = np.maximum(first @ (weights * inside) @ second / whole, LEAST_KEPT)
+    return (
+        one @ (weights * off) @ other / kept,
+        first @ (weights**2 * spread) @ second / kept**2,
+        first @ (weights * spread) @ second / kept,
+    )
+
+
 def _split(
     tables: Sequence[Floats], ways: int, pairs: int
 ) -> tuple[Floats, Sequence[Floats], Sequence[Floats], Sequence[Floats]]:
@@ -329,15 +358,11 @@ class MeasuredSums:
         cliques: list[Clique] = [(design.names[j], design.target) for j in held]
         for j, clique, own in zip(held, cliques, model.project_many(cliques), strict=True):
             at, matrix, spread = design.places(j), design.matrices[j], self._tables.variances(clique)
-            off, inside = self._tables.table(clique) - own, np.maximum(own, 0.0)
-            weights, squares = inside / (inside + np.sqrt(spread)), matrix**2
-            whole = squares @ (inside @ labels**2)
-            kept = squares @ ((weights * inside) @ labels**2) / np.maximum(whole, 1e-300)
-            kept = np.maximum(kept, LEAST_KEPT)
-            plain, noise = matrix @ (off @ labels), squares @ (spread @ labels**2)
-            some = matrix @ ((weights * off) @ labels) / kept
-            own_noise = squares @ ((weights**2 * spread) @ labels**2) / kept**2
-            common = squares @ ((weights * spread) @ labels**2) / kept
+            off = self._tables.table(clique) - own
+            plain, noise = matrix @ (off @ labels), matrix**2 @ (spread @ labels**2)
+            some, own_noise, common = (
+                part[:, 0] for part in _sum_weighted(off, own, spread, matrix, labels[:, None])
+            )
             better = own_noise < noise
             found.weighted[at] = np.where(better, some, plain)
             found.weighted_noise[at] = np.where(better, own_noise, noise)
@@ -363,13 +388,9 @@ class MeasuredSums:
         cliques: list[Clique] = [(design.names[j], design.names[k]) for j, k in pairs]
         for (j, k), clique, own in zip(pairs, cliques, model.project_many(cliques), strict=True):
             one, other, spread = design.matrices[j], design.matrices[k].T, self._tables.variances(clique)
-            off, inside = self._tables.table(clique) - own, np.maximum(own, 0.0)
-            weights = inside / (inside + np.sqrt(spread))
-            whole = np.maximum(one**2 @ inside @ other**2, 1e-300)
-            kept = np.maximum(one**2 @ (weights * inside) @ other**2 / whole, LEAST_KEPT)
-            noise = one**2 @ spread @ other**2
-            own_noise = one**2 @ (weights**2 * spread) @ other**2 / kept**2
-            some = np.where(own_noise < noise, one @ (weights * off) @ other / kept, one @ off @ other)
+            off, noise = self._tables.table(clique) - own, one**2 @ spread @ other**2
+            some, own_noise, _ = _sum_weighted(off, own, spread, one, other)
+            some = np.where(own_noise < noise, some, one @ off @ other)
             found.append(Block(design.places(j), design.places(k), some, np.minimum(own_noise, noise)))
         return found
 
