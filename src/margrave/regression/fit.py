@@ -190,10 +190,11 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     design, meaning = _design(release, tables, target, kind, options)
     rows = _draw(design, model, options.rng, SANDWICH_ROWS if family.affine and design.whole else MOST_ROWS)
     labelled, crossed = model_sums(design, tables)
-    sums = _gather_sums(release, tables, design, (labelled, crossed))
+    measured = _gather_sums(release, tables, design, (labelled, crossed))
+    sums = measured.pooled
     if not design.whole:
         crossed = rows.cross(np.ones(len(rows.labels)))
-    theta, hessian = _estimate(design, rows, family, sums, (labelled, crossed), tables, options.source)
+    theta, hessian = _estimate(design, rows, family, measured, (labelled, crossed), tables, options.source)
     state = Fit(design, family, replace(rows), sums, options.of)  # without what the rows keep for the search
     notes = _notes(sums, options.source)
     directions = find_directions(design, crossed, sums if sums.complete else None)
@@ -283,7 +284,27 @@ def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
     return ModelRows(design, *design.codes(encoded), max(model.total, 1.0) / count)
 
 
-def _gather_sums(release: Release, model: ModelTables, design: Design, own: tuple[Floats, Floats]) -> Sums:
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What the release measured of the design.
+
+    Args:
+        tables: Noisy tables.
+        moments: Z'Z, where the release has that of the design's numbers.
+    """
+
+    tables: MeasuredSums
+    moments: MomentSums | None
+
+    @property
+    def pooled(self) -> Sums:
+        """Both together."""
+        return self.tables if self.moments is None else PooledSums(self.tables, self.moments)
+
+
+def _gather_sums(
+    release: Release, model: ModelTables, design: Design, own: tuple[Floats, Floats]
+) -> _Measured:
     """What the release measured: noisy tables, and moments where it has those of the design's numbers.
 
     Args:
@@ -293,8 +314,7 @@ def _gather_sums(release: Release, model: ModelTables, design: Design, own: tupl
     """
     public = release.total if release.guarantee.neighbours.rows_are_public else None
     tables = MeasuredSums(design, PooledTables(release.domain, release.measurements), public)
-    moments = MomentSums.find(design, release.sums, model, *own)
-    return tables if moments is None else PooledSums(design, tables, moments)
+    return _Measured(tables, MomentSums.find(design, release.sums, model, *own))
 
 
 def _notes(sums: Sums, source: str) -> list[str]:
@@ -326,7 +346,7 @@ def _estimate(
     design: Design,
     rows: ModelRows,
     family: Family,
-    sums: Sums,
+    measured: _Measured,
     own: tuple[Floats, Floats],
     model: ModelTables,
     source: str,
@@ -335,7 +355,7 @@ def _estimate(
 
     Args:
         design, rows, family: Of the regression.
-        sums: What was measured.
+        measured: By the release.
         own: X'y and X'X of the model.
         model: The tables of the release's.
         source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
@@ -344,33 +364,34 @@ def _estimate(
             of the target. The likelihood of a target that a feature separates is the worse for it; a logistic
             regression of which pairs are missing has a prior instead (`_find_prior`).
     """
+    tables, moments, pooled = measured.tables, measured.moments, measured.pooled
     size = float(rows.labels.std()) if family.name == "linear" else 1.0
     (labelled, crossed), ridge, sharp = own, np.zeros(design.size), None
     pull = np.zeros(design.size)  # a ridge around a centre: score less ridge (theta - centre)
     if source == "both" and design.whole:
-        sharp = sums.sharpen(model)
+        sharp = tables.sharpen(model)
         if family.name == "linear":
-            labelled = labelled + (sharp.moved if sums.joint else 0.0)
-            ridge = np.maximum(sums.square_deviations() - np.diag(crossed), 0.0)
-        elif family is LOGISTIC and not sums.complete:
-            ridge, centre = _find_prior(design, rows, sums, labelled, crossed)
+            labelled = labelled + (sharp.moved if moments is not None else 0.0)
+            ridge = np.maximum(tables.square_deviations() - np.diag(crossed), 0.0)
+        elif family is LOGISTIC and not pooled.complete:
+            ridge, centre = _find_prior(design, rows, tables, labelled, crossed)
             pull = ridge * centre
     means = () if family.affine else label_means(design, model)
     theta, hessian = fit_model(design, rows, family, labelled + pull, crossed, ridge, means)
     if source != "both" or sharp is None or size == 0.0:  # a target that never differs leaves nothing to move
         return theta, hessian
     line = score_at(theta, design, rows, family)
-    if sums.joint:
+    if moments is not None:
         if family.name == "linear":
-            hessian = sums.curvature(hessian)
-        residual, noise = sums.residual(line.gamma)
+            hessian = moments.curvature()
+        residual, noise = pooled.residual(line.gamma)
         return theta + move_towards((residual - line.remainder, noise), hessian, size, design), hessian
-    change = move_coefficients(sums, model, design, labelled, (line, hessian), size, sharp)
+    change = move_coefficients(tables, model, design, labelled, (line, hessian), size, sharp)
     return theta + change, hessian
 
 
 def _find_prior(
-    design: Design, rows: ModelRows, sums: Sums, labelled: Floats, crossed: Floats
+    design: Design, rows: ModelRows, tables: MeasuredSums, labelled: Floats, crossed: Floats
 ) -> tuple[Floats, Floats]:
     """The ridge and the centre of a logistic regression's coefficients: both of shape [p].
 
@@ -383,10 +404,10 @@ def _find_prior(
 
     Args:
         design, rows: Of the regression; rows have a target each.
-        sums: What was measured.
+        tables: That were measured.
         labelled, crossed: X'y, shape [p], and X'X, shape [p, p], of the model.
     """
-    _, noise, known = sums.label_sums()
+    _, noise, known = tables.label_sums()
     nothing = np.zeros(design.size)
     spread = rows.weight * float(rows.labels @ rows.labels)
     if not known[1:].any() or spread <= 0.0:

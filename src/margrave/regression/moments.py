@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.regression.design import Design, ModelTables
 from margrave.regression.encoding import encode_feature
-from margrave.regression.sums import Block, Differences, MeasuredSums, Sharpened
+from margrave.regression.sums import MeasuredSums
 from margrave.release import NoisySums
 from margrave.schema.domain import Clique
 from margrave.schema.features import RowNumbers
@@ -168,22 +168,12 @@ class PooledSums:
     """Residuals of noisy tables and of moments together, each by the inverse of its noise's covariance.
 
     Args:
-        design: Target and features.
         tables: The noisy tables.
         moments: What was measured beside them.
     """
 
-    def __init__(self, design: Design, tables: MeasuredSums, moments: MomentSums) -> None:
-        self._design, self._tables, self._moments = design, tables, moments
-
-    @property
-    def joint(self) -> bool:
-        """That residuals tell what the model's X'X is wrong by too."""
-        return True
-
-    def curvature(self, crossed: Floats) -> Floats:
-        """X'X of the model, moved towards the measured one; as `MomentSums.curvature`."""
-        return self._moments.curvature()
+    def __init__(self, tables: MeasuredSums, moments: MomentSums) -> None:
+        self._tables, self._moments = tables, moments
 
     @property
     def missing_pairs(self) -> tuple[Clique, ...]:
@@ -203,31 +193,6 @@ class PooledSums:
     def residual_variances(self, gamma: Floats) -> Floats:
         """As `MeasuredSums.residual_variances`."""
         return np.diag(self.residual(gamma)[1])
-
-    def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """As `MeasuredSums.label_sums`."""
-        values, noise = self.residual(np.zeros(self._design.size))
-        return values, np.diag(noise), np.ones(self._design.size, dtype=np.bool_)
-
-    def sharpen(self, model: ModelTables) -> Sharpened:
-        """As `MeasuredSums.sharpen`."""
-        return self._tables.sharpen(model)
-
-    def compare(self, model: ModelTables) -> Differences:
-        """As `MeasuredSums.compare`."""
-        return self._tables.compare(model)
-
-    def compare_features(self, model: ModelTables) -> list[Block]:
-        """As `MeasuredSums.compare_features`."""
-        return self._tables.compare_features(model)
-
-    def square_deviations(self) -> Floats:
-        """As `MeasuredSums.square_deviations`."""
-        return self._tables.square_deviations()
-
-    def correction(self, model: ModelTables) -> Floats:
-        """As `MeasuredSums.correction`."""
-        return self._tables.correction(model)
 
 
 def move_towards(found: tuple[Floats, Floats], hessian: Floats, size: float, design: Design) -> Floats:

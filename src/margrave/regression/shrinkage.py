@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from margrave.regression.design import Design, ModelTables
 from margrave.regression.likelihood import Line
-from margrave.regression.sums import Sharpened, Sums
+from margrave.regression.sums import MeasuredSums, Sharpened
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ those of Adult, where one column determines the target, twice as large (bench/LO
 
 
 def move_coefficients(
-    sums: Sums,
+    sums: MeasuredSums,
     model: ModelTables,
     design: Design,
     labelled: Floats,
@@ -90,7 +90,9 @@ def move_coefficients(
     return change
 
 
-def _move_products(sums: Sums, model: ModelTables, design: Design, sharp: Sharpened) -> tuple[Floats, Floats]:
+def _move_products(
+    sums: MeasuredSums, model: ModelTables, design: Design, sharp: Sharpened
+) -> tuple[Floats, Floats]:
     """How far X'y moves, shape [p], and the variances of its noise, 0 where nothing was measured, [p]."""
     found = sums.compare(model)
     plain = found.weighted_noise + found.rest_noise + 2.0 * found.shared_noise
@@ -108,7 +110,7 @@ def _move_products(sums: Sums, model: ModelTables, design: Design, sharp: Sharpe
     return moved, np.maximum(variance, LEAST_NOISE * plain)
 
 
-def _move_features(sums: Sums, model: ModelTables, design: Design) -> Floats:
+def _move_features(sums: MeasuredSums, model: ModelTables, design: Design) -> Floats:
     """How far X'X of pairs of features moves, by the expected signal in what tables say: shape [p, p]."""
     found = np.zeros((design.size, design.size))
     blocks = sums.compare_features(model)
@@ -127,7 +129,9 @@ def _move_features(sums: Sums, model: ModelTables, design: Design) -> Floats:
     return found
 
 
-def _link_missing(sums: Sums, model: ModelTables, design: Design, before: Floats, after: Floats) -> Floats:
+def _link_missing(
+    sums: MeasuredSums, model: ModelTables, design: Design, before: Floats, after: Floats
+) -> Floats:
     """What moving X'y adds to X'X of pairs of features that no table holds: shape [p, p].
 
     Two columns that depend on each other through the target alone have the product of their X'y over the sum

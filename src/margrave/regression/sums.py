@@ -83,13 +83,6 @@ class Sums(Protocol):
     """Residuals b - G gamma of what was measured, unbiased and with a noise whose covariance is known."""
 
     @property
-    def joint(self) -> bool:
-        """Whether X'X was measured with as little noise as X'y, so that estimates can go by both."""
-
-    def curvature(self, crossed: Floats) -> Floats:
-        """X'X, shape [p, p], by what was measured and that of the model, which is given."""
-
-    @property
     def missing_pairs(self) -> tuple[Clique, ...]:
         """Pairs of columns that were not measured, those with the target first."""
 
@@ -102,24 +95,6 @@ class Sums(Protocol):
 
     def residual_variances(self, gamma: Floats) -> Floats:
         """The diagonal of the covariance of a residual's noise, shape [p]."""
-
-    def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """b, shape [p]; the variances of its noise, shape [p]; and which of it was measured."""
-
-    def sharpen(self, model: ModelTables) -> Sharpened:
-        """What tables that are not below 0 say beyond the model's, in X'y."""
-
-    def compare(self, model: ModelTables) -> Differences:
-        """How far X'y of noisy tables is from the model's."""
-
-    def compare_features(self, model: ModelTables) -> list[Block]:
-        """How far X'X of noisy tables is from the model's, by pairs of features that tables hold."""
-
-    def square_deviations(self) -> Floats:
-        """The standard deviation of the noise of X'X's diagonal at levels in tables of one column, [p]."""
-
-    def correction(self, model: ModelTables) -> Floats:
-        """What tables of one column say beyond the model's, in X'X: shape [p, p]."""
 
 
 def model_sums(design: Design, model: ModelTables) -> tuple[Floats, Floats]:
@@ -227,11 +202,6 @@ class MeasuredSums:
         self._columns = (None, *design.names, design.target)
         self._parts: list[_Part] | None = None
 
-    @property
-    def joint(self) -> bool:
-        """That X'X is the model's, and X'y alone moves: in tables every cell has noise, and X'X has more."""
-        return False
-
     @cached_property
     def missing_pairs(self) -> tuple[Clique, ...]:
         """Pairs of columns that no noisy table holds, those with the target first."""
@@ -272,10 +242,6 @@ class MeasuredSums:
                     field += factor * part.spread(scores[u], u) * part.spread(scores[w], w) * weights
             variance += (field**2).reshape(len(field), -1) @ part.variances.reshape(-1)
         return value, np.sqrt(variance)
-
-    def curvature(self, crossed: Floats) -> Floats:
-        """That of the model."""
-        return crossed
 
     def residual(self, gamma: Floats, labelled: bool = True) -> tuple[Floats, Floats]:
         """b - G gamma, shape [p], and the covariance of its noise, shape [p, p]. All pairs have to be held.
