@@ -102,6 +102,27 @@ def test_with_little_noise_the_distances_come_out() -> None:
     assert np.abs(scores - [1.25, 600.0, 0.0, 1.0]).max() < 0.05
 
 
+@pytest.mark.parametrize("holds_rows", [True, False])
+def test_tables_are_counted_in_runs_where_the_rows_are_and_all_at_once_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, holds_rows: bool
+) -> None:
+    curator = _curator(_ledger(Neighbours(), epsilon=1e6))
+    expected = [np.array([299.25, 300.5]), np.zeros(3), np.full((2, 3), 100.0), np.array(601.0)]
+    monkeypatch.setattr("margrave.measure.curator.CELLS_A_RUN", 5)
+    monkeypatch.setattr(type(curator._source), "holds_rows", holds_rows)
+    count, asked = curator._open.count, []
+    monkeypatch.setattr(
+        type(curator._open), "count", lambda _, cliques: asked.append(cliques) or count(cliques)
+    )
+    scores = curator.appraise(CLIQUES, expected, Fraction(100_000))
+    assert asked == ([CLIQUES[:2], CLIQUES[2:3], CLIQUES[3:]] if holds_rows else [CLIQUES])
+    assert np.abs(scores - [1.25, 600.0, 0.0, 1.0]).max() < 0.05
+    # Counts of 300, which a byte would not hold, are remembered as they are.
+    assert np.array_equal(scores.round(1), curator.appraise(CLIQUES, expected, Fraction(100_000)).round(1))
+    assert len(asked) == (3 if holds_rows else 1)
+    assert [table.dtype for table in curator._counts(CLIQUES)] == [np.int64] * 4
+
+
 def _awkward(rng: np.random.Generator) -> NDArray[np.float64]:
     scale = 10.0 ** rng.integers(-12, 12)
     return rng.choice([1 / 3, 0.5, 1e-300, 0.0, -0.1, math.pi, 2.0**-17, 7.0]) * rng.random(12) * scale

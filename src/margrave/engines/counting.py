@@ -202,8 +202,8 @@ BLOCK = 1 << 18
 BUFFER = 1 << 23
 """Most bytes of a block of codes, as long as that is CHUNK rows."""
 
-COUNTERS = 1 << 24
-"""Counters a thread holds at a time, 64 MiB, but for a single table that is larger."""
+COUNTERS = 1 << 20
+"""Counters a thread holds at a time, 4 MiB, but for a single table that is larger."""
 
 MAX_ROWS_UNCHECKED = (1 << 32) - 1
 """Rows after which a counter could overflow: they are added to the answers before that."""
@@ -254,8 +254,8 @@ def count_tables(
 ) -> list[NDArray[np.int64]]:
     """Rows in each cell of each clique's table. **Not private.**
 
-    Besides the answers this holds at most 64 MiB of counters a thread, or 4 bytes a cell of the largest
-    table where that is more, and one block of codes a thread. The rows are read once for every 64 MiB of
+    Besides the answers this holds at most 4 MiB of counters a thread, or 4 bytes a cell of the largest
+    table where that is more, and one block of codes a thread. The rows are read once for every 4 MiB of
     counters.
 
     Args:

@@ -50,7 +50,10 @@ Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 
 CACHED_CELLS = 1 << 26
-"""Exact counts of candidates are kept between rounds up to this many cells (512 MiB)."""
+"""Exact counts of candidates are kept between rounds up to this many cells (256 MiB below 2^32 rows)."""
+
+CELLS_A_RUN = 1 << 18
+"""Cells that are counted at a time where tables are wanted one after the other (2 MiB)."""
 
 
 def stop_clock(
@@ -106,7 +109,7 @@ class Curator:
         self._engine: Engine | None = None
         self._row_count = 0
         self._measurements: list[NoisyMarginal] = []
-        self._cache: dict[Clique, NDArray[np.int64]] = {}
+        self._cache: dict[Clique, NDArray[np.integer]] = {}
         self._total = ledger.planned
         self._reserve = Fraction(0)
         self._closed = False
@@ -326,7 +329,7 @@ class Curator:
             In rows, shape [candidates].
         """
         cliques = self._check_cliques(cliques, expected)
-        errors = appraise(lambda: self._counts(cliques), expected, rho, self._ledger, self._noise)
+        errors = appraise(lambda: self._count_in_runs(cliques), expected, rho, self._ledger, self._noise)
         self._charge(cliques)
         return errors
 
@@ -538,8 +541,23 @@ class Curator:
             fresh = {c: counts.reveal() for c, counts in zip(missing, counted, strict=True)}
             _check_totals(fresh.values(), self._row_count)
         if fresh and sum(t.size for held in (self._cache, fresh) for t in held.values()) <= CACHED_CELLS:
-            self._cache.update(fresh)
-        return [fresh[c] if c in fresh else self._cache[c] for c in cliques]
+            # No count is above the number of rows: two bytes or four do for most tables.
+            short = np.min_scalar_type(self._row_count)
+            self._cache.update((c, t.astype(short)) for c, t in fresh.items())
+        return [fresh[c] if c in fresh else self._cache[c].astype(np.int64) for c in cliques]
+
+    def _count_in_runs(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+        """Exact tables one by one, few of them held at a time where the rows are. **Not private.**"""
+        run: list[Clique] = []
+        cells = 0
+        for clique in cliques:
+            run.append(clique)
+            cells += self.domain.size(clique)
+            # Elsewhere every question may read the whole table.
+            if self._source.holds_rows and cells >= CELLS_A_RUN:
+                yield from self._counts(run)
+                run, cells = [], 0
+        yield from self._counts(run)
 
     def __repr__(self) -> str:
         return "Curator()"

@@ -94,8 +94,12 @@ class KnownPairs:
 
         The second is a total variation: of rows drawn from the table, and of the pairs' own noise.
         """
+        # In single precision and one after the other in memory, as all are held at once: their appraisal is
+        # exact for any table, and so much is given back as a whole.
+        sizes = [math.prod(self._shape(triple)) for triple in triples]
+        held = np.empty(sum(sizes), dtype=np.float32)
         tables, floors = [], []
-        for triple in triples:
+        for triple, part in zip(triples, np.split(held, np.cumsum(sizes)[:-1]), strict=True):
             pairs = [(triple[1], triple[2]), (triple[0], triple[2]), (triple[0], triple[1])]
             # Proportional fitting keeps the interaction of three attributes that it starts from, so it starts
             # from none: a rough model's own is often false, and looked as if the rows had the opposite.
@@ -103,9 +107,15 @@ class KnownPairs:
             table = _fit_triple(first, middle, last, PASSES)
             table = table / max(float(table.sum()), 1e-300)
             drawn = 0.5 * NOISE_L1 * float(np.sqrt(table / self.model.total).sum())
-            tables.append(self.model.total * table)
+            part[:] = self.model.total * table.ravel()
+            tables.append(part.reshape(table.shape))
             floors.append(math.sqrt(drawn**2 + math.fsum(self.off[pair] ** 2 for pair in pairs)))
         return tables, floors
+
+    def _shape(self, triple: Clique) -> tuple[int, ...]:
+        """Codes of the attributes of a triple whose pairs were measured."""
+        first, middle, last = triple
+        return (*self.shares[first, middle].shape, self.shares[middle, last].shape[1])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -23,7 +23,7 @@ afterwards is post-processing. The event is recorded before any noise is drawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -41,7 +41,7 @@ LARGEST_SUM = 61
 
 
 def appraise(
-    counts: Callable[[], Sequence[NDArray[np.int64]]],
+    counts: Callable[[], Iterable[NDArray[np.int64]]],
     expected: Sequence[NDArray[np.float64]],
     rho: Fraction,
     ledger: Ledger,
@@ -52,7 +52,8 @@ def appraise(
     **Privacy.** Costs rho for all of them together; proof at the head of this file.
 
     Args:
-        counts: Gives the exact tables; not called when a resumed run has the answer already.
+        counts: Gives the exact tables, each of which is looked at once; not called when a resumed run has
+            the answer already.
         expected: The model's tables, in rows.
         rho: What all answers together may cost, above 0.
         ledger: Where the spend is recorded.
@@ -92,15 +93,16 @@ def _digits(expected: Sequence[NDArray[np.float64]], variance: Fraction) -> int:
         InputError: The expected counts are too large for exact sums or not finite, or the noise too large.
     """
     # Rounding moves a cell by half a step at most, so a table's sum grows by at most half its cells.
-    largest = float(np.max([ROWS + float(np.abs(table).sum()) + table.size for table in expected]))
+    sums = [float(np.abs(table).sum(dtype=np.float64)) + table.size for table in expected]
+    largest = ROWS + float(np.max(sums))
     if not largest < 2.0**52:
         raise InputError(invalid("expected", "finite and below 2^52 in all", "Check the model."))
     # Steps as fine as int64 sums and the sampler's variance leave room for.
-    sums = LARGEST_SUM - math.ceil(math.log2(largest))
+    whole = LARGEST_SUM - math.ceil(math.log2(largest))
     drawn = (LARGEST_NOISE - math.ceil(variance).bit_length()) // 2
     if drawn < 0:
         raise InputError(invalid("rho", "enough for a variance below 2^58", "Ask about fewer marginals."))
-    return min(MAX_DIGITS, sums, drawn)
+    return min(MAX_DIGITS, whole, drawn)
 
 
 def _steps(table: NDArray[np.int64], model: NDArray[np.float64], digits: int) -> int:
