@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -87,7 +88,7 @@ def draw(
         weights, keys = model.weights, chosen.keys
     # Rows of one component lie together in this order; each kind of column is drawn along it.
     by = order_by_group(keys, len(weights))
-    columns = []
+    columns = _make_columns(len(domain.names), rows)
     # Codes under rules come first, as whole cells, so that no later draw can break a rule.
     tied = {
         name: codes
@@ -101,15 +102,13 @@ def draw(
     }
     for latent_block in model.latent_blocks:
         nested |= latent_block.draw_codes(states[latent_block.names], evidence, rng)
-    for name in domain.names:
+    for name, column in zip(domain.names, columns, strict=True):
         if name in nested:
-            columns.append(nested[name])
-            continue
-        if name in evidence:
-            columns.append(np.array(np.broadcast_to(evidence[name], rows), dtype=np.int64))
-            continue
-        table = np.ascontiguousarray(model.block(name).T)
-        columns.append(draw_column(keys, by, table, rng))
+            column[:] = nested[name]
+        elif name in evidence:
+            column[:] = evidence[name]
+        else:
+            column[:] = draw_column(keys, by, np.ascontiguousarray(model.block(name).T), rng)
     # Rounding has met the one-ways already; swaps only bring the pairs nearer, so they may be left out.
     if passes and not (deadline is not None and deadline.passed):
         sums = {} if chosen is None else chosen.sums
@@ -118,7 +117,19 @@ def draw(
     if by_row(evidence):
         return columns
     order = rng.permutation(rows)
-    return [column[order] for column in columns]
+    for column in columns:
+        column[:] = column[order]
+    return columns
+
+
+def _make_columns(count: int, rows: int) -> list[Longs]:
+    """Columns in one piece of memory, which the system gets back as a whole.
+
+    Freed one by one they would stay with the process while the rows are decoded: 30 of 670 MB for 160,000
+    rows of 41 columns.
+    """
+    held = mmap.mmap(-1, max(8 * count * rows, 1))
+    return list(np.frombuffer(held, dtype=np.int64, count=count * rows).reshape(count, rows))
 
 
 def _balance(
