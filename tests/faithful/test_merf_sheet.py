@@ -106,7 +106,7 @@ def test_training_again_never_comes_back_to_the_table(monkeypatch: pytest.Monkey
     def shut(*_: Any, **__: Any) -> Any:
         raise AssertionError("the table was asked again")
 
-    for owner, name in ((door.Curator, "_counts"), (door.Curator, "moments"), (MemorySource, "bind")):
+    for owner, name in ((door.Curator, "_recall_counts"), (door.Curator, "moments"), (MemorySource, "bind")):
         monkeypatch.setattr(owner, name, shut)
     model, domain = synthesis.model, synthesis.schema.domain
     again = [

@@ -237,7 +237,7 @@ def test_nothing_is_spent_if_the_rows_cannot_be_counted(
         calls.append(len(read_ledger(tmp_path / "ledger.jsonl")[1]))
         raise OSError("no rows")
 
-    monkeypatch.setattr(curator, "_counts", counted)
+    monkeypatch.setattr(curator, "_recall_counts", counted)
     with pytest.raises(BudgetError):
         curator.appraise([("a",)], [np.zeros(2)], 2 * ledger.total)
     assert (calls, ledger.spent) == ([], 0)

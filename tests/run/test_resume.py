@@ -221,7 +221,7 @@ def test_replay_touches_no_row_and_spends_nothing(monkeypatch: pytest.MonkeyPatc
 
     for name in ("kinds", "histogram", "values", "grids"):
         monkeypatch.setattr(MemorySource, name, no)
-    monkeypatch.setattr(Curator, "_counts", no)
+    monkeypatch.setattr(Curator, "_recall_counts", no)
     text = (tmp_path / "run.jsonl").read_bytes()
     same(whole, run("batched", tmp_path / "run.jsonl").fit(frame(), resume=True))
     assert (tmp_path / "run.jsonl").read_bytes() == text

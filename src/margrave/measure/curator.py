@@ -299,7 +299,7 @@ class Curator:
             self._check_cliques([clique for clique, _ in pairs], [table for _, table in pairs])
         sensitivity = self._ledger.neighbours.marginal_l1
         chosen = choose(
-            lambda: self._counts(cliques),
+            lambda: self._recall_counts(cliques),
             expected,
             rho,
             weights,
@@ -533,7 +533,11 @@ class Curator:
         return [tuple(clique) for clique in cliques]
 
     def _counts(self, cliques: Sequence[Clique]) -> list[NDArray[np.int64]]:
-        """Exact tables, remembered between rounds while they fit. **Not private.**"""
+        """Exact tables. **Not private.**"""
+        return [table.astype(np.int64, copy=False) for table in self._recall_counts(cliques)]
+
+    def _recall_counts(self, cliques: Sequence[Clique]) -> list[NDArray[np.integer]]:
+        """Exact tables, kept between rounds while they fit, in types that may be short. **Not private.**"""
         missing = [clique for clique in dict.fromkeys(cliques) if clique not in self._cache]
         fresh: dict[Clique, NDArray[np.int64]] = {}
         if missing:
@@ -544,9 +548,9 @@ class Curator:
             # No count is above the number of rows: two bytes or four do for most tables.
             short = np.min_scalar_type(self._row_count)
             self._cache.update((c, t.astype(short)) for c, t in fresh.items())
-        return [fresh[c] if c in fresh else self._cache[c].astype(np.int64) for c in cliques]
+        return [fresh[c] if c in fresh else self._cache[c] for c in cliques]
 
-    def _count_in_runs(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+    def _count_in_runs(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.integer]]:
         """Exact tables one by one, few of them held at a time where the rows are. **Not private.**"""
         run: list[Clique] = []
         cells = 0
@@ -555,9 +559,9 @@ class Curator:
             cells += self.domain.size(clique)
             # Elsewhere every question may read the whole table.
             if self._source.holds_rows and cells >= CELLS_A_RUN:
-                yield from self._counts(run)
+                yield from self._recall_counts(run)
                 run, cells = [], 0
-        yield from self._counts(run)
+        yield from self._recall_counts(run)
 
     def __repr__(self) -> str:
         return "Curator()"

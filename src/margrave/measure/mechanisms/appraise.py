@@ -41,7 +41,7 @@ LARGEST_SUM = 61
 
 
 def appraise(
-    counts: Callable[[], Iterable[NDArray[np.int64]]],
+    counts: Callable[[], Iterable[NDArray[np.integer]]],
     expected: Sequence[NDArray[np.float64]],
     rho: Fraction,
     ledger: Ledger,
@@ -105,7 +105,7 @@ def _digits(expected: Sequence[NDArray[np.float64]], variance: Fraction) -> int:
     return min(MAX_DIGITS, whole, drawn)
 
 
-def _steps(table: NDArray[np.int64], model: NDArray[np.float64], digits: int) -> int:
+def _steps(table: NDArray[np.integer], model: NDArray[np.float64], digits: int) -> int:
     """The L1 distance in steps of 2^-digits, exact. **Not private.**"""
     # Scaling by a power of two is exact, and what lies above 2^53 is whole already.
     rounded = np.rint(np.ldexp(np.asarray(model, dtype=np.float64), digits)).astype(np.int64)

@@ -42,7 +42,7 @@ CHUNK = 1 << 20
 
 
 def choose(
-    counts: Callable[[], Sequence[NDArray[np.int64]]],
+    counts: Callable[[], Sequence[NDArray[np.integer]]],
     expected: Sequence[NDArray[np.float64]],
     rho: Fraction,
     weights: Sequence[int] | None,
@@ -87,7 +87,7 @@ def choose(
     epsilon = epsilon_of(ledger.price(rho), ledger.accountant.choice_price)
     event = ExponentialEvent(f"choice among {size} marginals", epsilon, sensitivity, size)
 
-    def draw(tables: Sequence[NDArray[np.int64]]) -> Answer:
+    def draw(tables: Sequence[NDArray[np.integer]]) -> Answer:
         scores = _scores(tables, expected, whole, shift, grid)
         for place in np.flatnonzero(held).tolist():
             scores[place] -= whole[place] * _distance(tables[place], compared[place], grid)
@@ -105,13 +105,13 @@ def _index(answer: Answer, size: int) -> int:
     return index
 
 
-def _distance(table: NDArray[np.int64], rival: NDArray[np.float64], grid: float) -> float:
+def _distance(table: NDArray[np.integer], rival: NDArray[np.float64], grid: float) -> float:
     """‖M_r(D) - P_r‖_1 with P_r rounded to the grid, exact. **Not private.**"""
     return float(np.abs(table - np.rint(rival * grid) / grid).sum())
 
 
 def _scores(
-    tables: Sequence[NDArray[np.int64]],
+    tables: Sequence[NDArray[np.integer]],
     expected: Sequence[NDArray[np.float64]],
     weights: NDArray[np.int64],
     penalties: NDArray[np.float64],
