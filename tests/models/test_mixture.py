@@ -196,6 +196,17 @@ def test_rows_follow_the_model(fitted: MixtureModel, rows: int) -> None:
         assert 0.5 * np.abs(table / rows - fitted.project(("a", "c")) / fitted.total).sum() < 0.004
 
 
+def test_rows_come_in_random_order_and_not_component_by_component() -> None:
+    domain = Domain(("a", "b"), (2, 2))
+    halves = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+    model = MixtureModel(domain, 1000.0, np.full(2, 0.5), halves, 1.0, None)
+    rows = model.sample(1000, np.random.default_rng(3))
+    first, second = rows.column("a"), rows.column("b")
+    assert np.array_equal(first, second)
+    assert first.sum() == 500
+    assert 200 < first[:500].sum() < 300
+
+
 def test_the_same_seed_gives_the_same_model_and_rows() -> None:
     one, two = (Mixture(components=6, steps=40).fit(DOMAIN, measured(20.0)) for _ in range(2))
     assert np.array_equal(one.shares, two.shares)
