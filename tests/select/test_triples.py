@@ -26,7 +26,7 @@ from margrave.schema.domain import Domain
 from margrave.schema.schema import Schema
 from margrave.select.all_pairs import AllPairs
 from margrave.select.screening import summarise_one_ways
-from margrave.select.triples import PASSES, KnownPairs, estimate_pairs, plan_query
+from margrave.select.triples import PASSES, KnownPairs, _fit_triple, estimate_pairs, plan_query
 from seeded_noise import SeededSource
 
 FEW = Mixture(components=20)
@@ -184,7 +184,12 @@ def test_the_compiled_fitting_is_that_of_whole_arrays() -> None:
         axis = (2, 0, 1)[turn % 3]
         ratio = (last, middle, first)[axis] / np.maximum(table.sum(axis=axis), 1e-300)
         table = table * np.expand_dims(ratio, axis)
-    np.testing.assert_allclose(found, 1000.0 * table / table.sum(), rtol=1e-6)  # held in single precision
+    fitted = _fit_triple(first, middle, last, PASSES)
+    np.testing.assert_allclose(
+        1000.0 * fitted / fitted.sum(), 1000.0 * table / table.sum(), rtol=1e-10, atol=1e-12
+    )
+    # It is held in single precision.
+    assert np.array_equal(found, (1000.0 * (fitted / fitted.sum())).astype(np.float32))
 
 
 def test_an_interaction_that_only_the_rough_model_has_is_not_implied() -> None:

@@ -203,7 +203,8 @@ BUFFER = 1 << 23
 """Most bytes of a block of codes, as long as that is CHUNK rows."""
 
 COUNTERS = 1 << 20
-"""Counters a thread holds at a time, 4 MiB, but for a single table that is larger."""
+"""Counters a thread holds at a time, 4 MiB, but for a single table that is larger. Sixteen times as many
+count no faster (bench/LOG.md, 2026-11-26)."""
 
 MAX_ROWS_UNCHECKED = (1 << 32) - 1
 """Rows after which a counter could overflow: they are added to the answers before that."""

@@ -355,7 +355,7 @@ def _estimate(
 
     Args:
         design, rows, family: Of the regression.
-        measured: By the release.
+        measured: Noisy tables, and moments where the release has them.
         own: X'y and X'X of the model.
         model: The tables of the release's.
         source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
@@ -404,7 +404,7 @@ def _find_prior(
 
     Args:
         design, rows: Of the regression; rows have a target each.
-        tables: That were measured.
+        tables: Noisy ones.
         labelled, crossed: X'y, shape [p], and X'X, shape [p, p], of the model.
     """
     _, noise, known = tables.label_sums()
