@@ -9,8 +9,8 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.limits import Effort
-from margrave.models._grouping import WidePair, merge_cells
 from margrave.models._mixture.model import GroupedMixture
+from margrave.models._wide_pairs import WidePair, estimate_cells
 from margrave.models.mixture import Mixture
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -131,7 +131,7 @@ def test_cells_near_what_is_expected_are_not_noise() -> None:
     truth[3, 5] += 4_000
     truth[7, 9] += 3_000
     sigma = np.full(truth.shape, 50.0)
-    found = merge_cells(expected, truth + rng.normal(0, sigma), sigma)
+    found = estimate_cells(expected, truth + rng.normal(0, sigma), sigma)
     truth /= truth.sum()
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1.0)
@@ -180,7 +180,7 @@ def test_margins_that_cannot_be_met_give_a_distribution_all_the_same(sigma: floa
     rng = np.random.default_rng(0)
     expected = np.outer(np.eye(30)[0], rng.dirichlet(np.full(30, 0.05))) * 1000
     for values in (np.eye(30) * 500.0, np.zeros((30, 30)), rng.normal(0, 1e4, (30, 30))):
-        found = merge_cells(expected, values, np.full((30, 30), sigma))
+        found = estimate_cells(expected, values, np.full((30, 30), sigma))
         assert np.isfinite(found).all()
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1.0) or not found.any()

@@ -6,9 +6,9 @@ everything else, with the shares of the one-way. Ordered codes are grouped in ru
 `GroupedModel` is any model over groups, answering in codes.
 
 Such a model knows nothing of a pair inside of groups. Where the pair itself was measured, its own table says
-more (`WidePair`): of each cell the noisy count where it is far from what the model expects, else what the
-model expects. Rows get the first attribute's code from the model, and the second one's given the first from
-this table, in the group that the model drew as often as the table has it.
+more (`margrave.models._wide_pairs`). Rows get the first attribute's code from the model, and the second one's
+given the first from this table; which row gets which of those codes is settled so that the pairs of the
+second attribute with all others come close to the model's.
 """
 
 from __future__ import annotations
@@ -24,17 +24,22 @@ from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.constraints import Evidence
 from margrave.models._base.model import Model
-from margrave.models._base.pooling import Pooled, dependence
+from margrave.models._base.pooling import Pooled
+from margrave.models._sampling.balance import balance_column
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
     from margrave import protocols
+    from margrave.models._wide_pairs import WidePair
 
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
+
+PASSES, MAX_SETTLED_ROWS = 8, 1 << 19
+"""Swaps tried for each row when codes drawn from a wide pair are settled, and rows that take part at most."""
 
 SINGLE_CODE_SHARE = 0.75
 """Share of the groups that single frequent codes get."""
@@ -69,6 +74,10 @@ class CodeGrouping:
         """The same with all codes of some attributes."""
         kept = [name for name in self.groups if name not in names]
         return CodeGrouping(self.domain, {n: self.groups[n] for n in kept}, {n: self.shares[n] for n in kept})
+
+    def find_one_way(self, tables: Sequence[Pooled], name: str) -> Floats:
+        """An attribute's distribution over its codes, of the smallest table that has it, shape [codes]."""
+        return _ways(self.domain, tables, name)
 
     def summed(self, table: Pooled) -> Pooled:
         """A measurement with codes added up to groups, variances with them."""
@@ -236,185 +245,6 @@ def _add_codes(values: Floats, groups: Longs, axis: int) -> Floats:
     return np.asarray(np.add.reduceat(np.take(values, order, axis=axis), firsts, axis=axis))
 
 
-OWN_COUNT_DEVIATIONS = 3.5
-"""Standard deviations of noise from which on a cell's own count is taken: 230 of a million empty ones."""
-TURNS, PASSES = 3, 8
-"""How often cells are told from noise, and passes of proportional fitting of the rest each time."""
-
-MAX_LINE_FACTOR = 1e3
-"""By how much a line of cells may be raised at most: where counts of their own leave nothing for the others,
-margins cannot be met."""
-
-
-class WidePair:
-    """A pair of two attributes and how one is drawn given the other.
-
-    Args:
-        names: The attributes, in the domain's order.
-        shares: Their distribution, shape [codes, codes].
-    """
-
-    def __init__(self, names: Clique, shares: Floats) -> None:
-        self.names = names
-        self.shares = shares
-
-    def draw(self, child: str, drawn: Longs, parent: Longs, groups: Longs, rng: np.random.Generator) -> Longs:
-        """Codes of one attribute given the other's, shape [rows].
-
-        The rows with one code of the parent have the child's codes as often as the table says, up to
-        rounding. Of each group of codes as many rows as possible stay in it.
-
-        Args:
-            child: The attribute to draw.
-            drawn: Its groups by the model, shape [rows].
-            parent: The other attribute's codes, shape [rows].
-            groups: The group of each of the child's codes.
-            rng: Source of randomness.
-        """
-        table = self.shares if child == self.names[1] else self.shares.T
-        count = int(groups.max()) + 1
-        # Shuffled first, so that among equals chance decides which row gets which code.
-        rows = rng.permutation(len(parent))
-        rows = rows[np.argsort(parent[rows] * count + drawn[rows], kind="stable")]
-        # The parent's code and the child's group in one number.
-        have = parent[rows] * count + drawn[rows]
-        kept, codes = _codes_by_parent(table, np.bincount(parent, minlength=len(table)), rng)
-        # The codes that the table wants for each parent, sorted by group in the same way as the rows are.
-        order = rng.permutation(len(codes))
-        order = order[np.argsort(kept[order] * count + groups[codes[order]], kind="stable")]
-        kept, codes = kept[order], codes[order]
-        wanted = kept * count + groups[codes]
-        # Row and code number r of the same parent and group go together; all others by parent alone.
-        cells = len(table) * count
-        most = np.minimum(np.bincount(have, minlength=cells), np.bincount(wanted, minlength=cells))
-        stays, fits = (_rank(keys) < most[keys] for keys in (have, wanted))
-        found = np.empty(len(parent), dtype=np.int64)
-        found[rows[stays]] = codes[fits]
-        found[rows[~stays]] = codes[~fits]
-        return found
-
-    def spread(self, table: Floats, clique: Clique) -> Floats:
-        """A table that holds both attributes, brought to their distribution."""
-        others = tuple(i for i, name in enumerate(clique) if name not in self.names)
-        # A pair that the model holds for impossible could otherwise not be raised at all.
-        table = np.maximum(table, 1e-12 * float(table.sum()) / table.size)
-        have = table.sum(axis=others)
-        wanted = self.shares if clique.index(self.names[0]) < clique.index(self.names[1]) else self.shares.T
-        return np.asarray(table * np.expand_dims(table.sum() * wanted / have, others))
-
-
-def estimate_wide_pairs(
-    model: Model, grouping: CodeGrouping, tables: Sequence[Pooled], *, only: Sequence[Clique] | None = None
-) -> list[WidePair]:
-    """The measured pairs whose attributes are both modelled in groups, the most dependent first.
-
-    No attribute is drawn twice: a pair of two that others have settled is left out.
-
-    Args:
-        model: Over groups.
-        grouping: The groups.
-        tables: What was measured, in codes.
-        only: Those that are wanted; None for all.
-    """
-    found = []
-    for table in tables:
-        pair, grouped = table.clique, all(name in grouping.groups for name in table.clique)
-        # An inferred pair has no cells of its own to add.
-        if len(pair) == 2 and grouped and not table.inferred and (only is None or pair in only):
-            expected = grouping.spread(np.maximum(model.project(pair), 0.0), pair)
-            found.append(WidePair(pair, merge_cells(expected, table.values, table.sigma)))
-    found.sort(key=lambda pair: -dependence(pair.shares))
-    # A pair draws one attribute given the other, so a pair of two that are drawn already would have nothing
-    # left to say; the most dependent ones come first.
-    settled: set[str] = set()
-    kept = []
-    for wide in found:
-        if not settled.issuperset(wide.names):
-            kept.append(wide)
-            settled.update(wide.names)
-    return kept
-
-
-def restore_wide_pairs(
-    model: Model, grouping: CodeGrouping, tables: Sequence[Pooled], state: Mapping[str, Floats]
-) -> list[WidePair]:
-    """The pairs that a saved state names, from the measurements saved beside it; see `estimate_wide_pairs`.
-
-    Raises:
-        ReleaseError: The state names pairs that were not measured or are not modelled in groups.
-    """
-    places = np.asarray(state.get("wide_pairs", np.zeros((0, 2))), dtype=np.float64)
-    known = set(range(len(grouping.domain)))
-    if places.ndim != 2 or places.shape[1] != 2 or not set(places.ravel().tolist()) <= known:
-        raise ReleaseError(invalid("state", "of wide pairs of the domain", "The release is damaged."))
-    # Only their names are saved: the tables are among the measurements, and are not held twice.
-    pairs = [(grouping.domain.names[int(a)], grouping.domain.names[int(b)]) for a, b in places]
-    found = {wide.names: wide for wide in estimate_wide_pairs(model, grouping, tables, only=pairs)}
-    if set(found) != set(pairs):
-        raise ReleaseError(invalid("state", "of wide pairs that were measured", "The release is damaged."))
-    return [found[pair] for pair in pairs]
-
-
-def merge_cells(expected: Floats, values: Floats, sigma: Floats) -> Floats:
-    """A distribution of noisy counts where they are far from what is expected, else of what is expected.
-
-    Its margins are those that are expected, as far as single cells leave it open.
-
-    Args:
-        expected: Counts by a model, at least 0, shape [codes, codes].
-        values: Noisy counts, of the same shape.
-        sigma: Standard deviations of their noise.
-    """
-    rows, columns = expected.sum(axis=1), expected.sum(axis=0)
-    expected = np.maximum(expected, 1e-12)
-    rest = table = expected
-    for _ in range(TURNS):
-        # Cells that noise does not explain keep their own count. The others are fitted to what is left of the
-        # margins (iterative proportional fitting), after which more or fewer cells may stand out: hence
-        # several turns.
-        sure = np.abs(values - rest) > OWN_COUNT_DEVIATIONS * sigma
-        own = np.where(sure, np.maximum(values, 0.0), 0.0)
-        left = np.where(sure, 0.0, expected)
-        wanted_rows = np.maximum(rows - own.sum(axis=1), 0.0)
-        wanted_columns = np.maximum(columns - own.sum(axis=0), 0.0)
-        lines, fields = np.ones(len(rows)), np.ones(len(columns))
-        for _ in range(PASSES):
-            lines = np.minimum(wanted_rows / np.maximum(left @ fields, 1e-12), MAX_LINE_FACTOR)
-            fields = np.minimum(wanted_columns / np.maximum(lines @ left, 1e-12), MAX_LINE_FACTOR)
-        # What is expected of cells with counts of their own is needed to tell them from noise again.
-        rest = expected * lines[:, None] * fields
-        table = own + np.where(sure, 0.0, rest)
-    return np.asarray(table / max(float(table.sum()), 1e-300))
-
-
-def _codes_by_parent(table: Floats, counts: Longs, rng: np.random.Generator) -> tuple[Longs, Longs]:
-    """As many codes of the child as each code of the parent has rows, by systematic sampling.
-
-    Returns:
-        The parent's and the child's code of each, in the order of the parent's, shape [rows] each.
-    """
-    whole = table.sum(axis=1)
-    shares = np.where(whole[:, None] > 0, table, 1.0)
-    ends = np.cumsum(shares, axis=1)
-    # Systematic sampling: one uniform shift a parent, and a code is drawn as often as its interval on [0,
-    # rows] contains a shifted whole number: within 1 of what is expected.
-    ends *= (counts / ends[:, -1])[:, None]
-    ends += rng.random(len(table))[:, None]
-    ends[:, -1] = counts + 0.5
-    np.floor(ends, out=ends)
-    # Differences of the whole parts are how often each code is drawn.
-    times = np.diff(np.minimum(ends, counts[:, None]), axis=1, prepend=0.0).astype(np.int64)
-    codes = np.repeat(np.tile(np.arange(table.shape[1]), len(table)), times.ravel())
-    return np.repeat(np.arange(len(table)), counts), codes
-
-
-def _rank(keys: Longs) -> Longs:
-    """The place of each among its equals, keys in ascending order."""
-    starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    lengths = np.diff(np.append(starts, len(keys)))
-    return np.asarray(np.arange(len(keys)) - np.repeat(starts, lengths))
-
-
 Inner = TypeVar("Inner", bound="protocols.Model")
 
 
@@ -493,8 +323,41 @@ class GroupedModel(Model, Generic[Inner]):
                 parent = first if child == second else second
                 own = found.column(child).astype(np.int64)
                 columns[child] = wide.draw(child, own, columns[parent], groups[child], rng)
+                # Given codes would change what the model says of the other pairs.
+                if not given and not (deadline is not None and deadline.passed):
+                    columns[child] = self._settle_codes(child, parent, columns, rng)
             fixed.update(wide.names)
         return list(columns.values())
+
+    def _settle_codes(
+        self, child: str, parent: str, columns: Mapping[str, Longs], rng: np.random.Generator
+    ) -> Longs:
+        """A child's codes moved between rows with one code of the parent, shape [rows].
+
+        Its pair with the parent stays as it is; its groups' pairs with all others come close to the model's.
+        """
+        groups, inner = self.grouping.groups, self.grouping.inner
+        others = [name for name in self.domain.names if name not in (child, parent)]
+        if not others:
+            return columns[child]
+        rows = len(columns[child])
+        own = groups[child][columns[child]]
+        lines = np.stack(
+            [*(groups[n][columns[n]] if n in groups else columns[n] for n in others), own]
+        ).astype(np.int32)
+        tables = self.inner.project_many([(name, child) for name in others])
+        expected = [table * (rows / max(float(table.sum()), 1e-300)) for table in tables]
+        by = np.argsort(columns[parent], kind="stable")
+        # Weights of 0 keep rows that are alone with their parent's code where they are.
+        none = np.zeros((self.domain[parent], inner[child]))
+        keys, last = columns[parent], len(others)
+        balance_column(lines, last, range(last), by, keys, none, expected, PASSES, rng, most=MAX_SETTLED_ROWS)
+        # Of each parent's code and group there are as many rows as before, so the same codes go round.
+        count = inner[child]
+        before, after = (np.argsort(keys * count + part, kind="stable") for part in (own, lines[last]))
+        codes = np.empty(rows, dtype=np.int64)
+        codes[after] = columns[child][before]
+        return codes
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which the fitter's `restore` builds the same model again."""

@@ -24,7 +24,7 @@ from margrave.limits import Deadline, one_blas_thread
 from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
-from margrave.models._grouping import CodeGrouping, GroupedModel, estimate_wide_pairs
+from margrave.models._grouping import CodeGrouping, GroupedModel
 from margrave.models._mixture.constraint_blocks import (
     condition_block,
     constraint_blocks,
@@ -34,6 +34,7 @@ from margrave.models._mixture.constraint_blocks import (
 from margrave.models._mixture.latent_blocks import LatentBlock, latent_blocks_from_state
 from margrave.models._mixture.rows import PASSES, draw, find_probability
 from margrave.models._sampling.rounding import draw_column, order_by_group
+from margrave.models._wide_pairs import estimate_wide_pairs
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -425,11 +426,15 @@ def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureMo
 
 
 def undo_grouping(
-    model: MixtureModel, grouping: CodeGrouping, refinements: bool, tables: Sequence[Pooled] = ()
+    model: MixtureModel,
+    grouping: CodeGrouping,
+    refinements: bool,
+    tables: Sequence[Pooled],
+    pairs: Sequence[Clique],
 ) -> MixtureModel | GroupedMixture:
     """The model over groups of codes, with all codes of large attributes that rules speak of.
 
-    Pairs of attributes that stay in groups are kept code by code where `tables` hold them.
+    Of `pairs`, those whose attributes stay in groups are kept code by code, as `tables` have them.
 
     A rule about codes says little about groups of them; inside components codes are independent given their
     group, so that a component's distribution over codes is known. Refined attributes are given up for that,
@@ -443,8 +448,9 @@ def undo_grouping(
         if name in names and grouping.domain[name] * count <= MAX_CELLS_AT_ONCE
     ]
     if not wide or refinements:
-        return GroupedMixture(model, grouping, estimate_wide_pairs(model, grouping, tables))
+        return GroupedMixture(model, grouping, estimate_wide_pairs(model, grouping, tables, pairs))
     left = grouping.without(wide)
+    pairs = [pair for pair in pairs if left.groups.keys() >= set(pair)]
     parts = {name: model.fitted_block(name) for name in model.domain.names}
     # Inside a component a code has its group's conditional times its share of the group.
     for name in wide:
@@ -458,7 +464,7 @@ def undo_grouping(
     found = MixtureModel(domain, *rest)
     if not left.groups:
         return found
-    return GroupedMixture(found, left, estimate_wide_pairs(found, left, tables))
+    return GroupedMixture(found, left, estimate_wide_pairs(found, left, tables, pairs))
 
 
 class GroupedMixture(GroupedModel[MixtureModel]):

@@ -17,12 +17,13 @@ from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models._base.memory import MIN_MEMORY as LEAST_MEMORY
 from margrave.models._base.pooling import Pooled, mu, pool, rows_of
-from margrave.models._grouping import group_codes, groups_from_state, restore_wide_pairs
+from margrave.models._grouping import group_codes, groups_from_state
 from margrave.models._mixture.latent_blocks import Groups, dependences, group_attributes
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
 from margrave.models._mixture.refinements import add_refinements, choose_refinements, reference_rows
 from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models._torch.device import open_device
+from margrave.models._wide_pairs import choose_wide_pairs, leave_out_pairs, restore_wide_pairs
 from margrave.models.mixture.descent import Run, descend, make_model, prefer_product, resume, start
 from margrave.models.mixture.objective import LatentBlockPart, Objective
 from margrave.models.mixture.policy import (
@@ -215,9 +216,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         grouping = group_codes(domain, tables, self.largest)
         if grouping is None:
             return self._best(domain, tables, rows, setting, effort)
-        inner = [grouping.summed(table) for table in tables]
+        pairs = [] if effort.rough else choose_wide_pairs(grouping, tables)
+        inner = leave_out_pairs(grouping, tables, pairs)
         model = self._best(grouping.inner, inner, rows, setting, effort)
-        return undo_grouping(model, grouping, self.target is not None, () if effort.rough else tables)
+        return undo_grouping(model, grouping, self.target is not None, tables, pairs)
 
     @one_blas_thread()
     def _best(
