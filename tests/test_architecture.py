@@ -47,7 +47,7 @@ ROOMS = {
 """What each room may import of the others; the front doors `__init__` and `__main__` may import all."""
 
 PICTURES = {"html", "pictures", "triangle"}
-SHARED = {"_base", "_sampling", "_grouping", "_torch", "_mixture", "_products"}
+SHARED = {"_base", "_sampling", "_grouping", "_wide_pairs", "_torch", "_mixture", "_products"}
 INSIDE: dict[str, dict[str, set[str]]] = {
     "privacy": {
         "unit": set(),
@@ -66,8 +66,9 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "_base": set(),
         "_sampling": {"_base"},
         "_torch": {"_base", "_sampling"},
+        "_wide_pairs": {"_base"},
         "_grouping": {"_base", "_sampling"},
-        "_mixture": {"_base", "_grouping", "_sampling"},
+        "_mixture": {"_base", "_grouping", "_sampling", "_wide_pairs"},
         "_products": {"_base", "_grouping", "_mixture", "_torch"},
         "pgm": SHARED - {"_mixture", "_products"},
         "mixture": SHARED - {"_products"},

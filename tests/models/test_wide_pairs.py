@@ -9,8 +9,17 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.limits import Effort
+from margrave.models._base.pooling import pool
+from margrave.models._grouping import group_codes
 from margrave.models._mixture.model import GroupedMixture
-from margrave.models._wide_pairs import WidePair, estimate_cells
+from margrave.models._wide_pairs import (
+    MIN_ROWS_A_CODE,
+    WidePair,
+    choose_wide_pairs,
+    estimate_cells,
+    find_rest,
+    leave_out_pairs,
+)
 from margrave.models.mixture import Mixture
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -84,9 +93,39 @@ def test_marginals_and_rows_have_the_pair(fitted: GroupedMixture) -> None:
 
 
 def test_other_pairs_are_kept(fitted: GroupedMixture) -> None:
-    plain = drawn(GroupedMixture(fitted.inner, fitted.grouping), 200_000)
+    rows = drawn(fitted, 200_000)
     for pair in (("a", "c"), ("b", "c")):
-        assert off(counted(drawn(fitted, 200_000), pair), pair) < off(counted(plain, pair), pair) + 0.04
+        apart = np.abs(counted(rows, pair) / 200_000 - fitted.project(pair) / fitted.total).sum()
+        assert 0.5 * float(apart) < 0.02
+
+
+def test_codes_are_settled_without_a_change_of_the_pair(
+    fitted: GroupedMixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settled = counted(drawn(fitted, 50_000), PAIR)
+    monkeypatch.setattr(GroupedMixture, "_settle_codes", lambda self, child, *_: _[1][child])
+    rows = drawn(fitted, 50_000)
+    np.testing.assert_array_equal(settled, counted(rows, PAIR))
+    # Without it the second attribute's pair with the third is lost for the most part.
+    wanted = fitted.project(("b", "c")) / fitted.total
+    assert 0.5 * float(np.abs(counted(rows, ("b", "c")) / 50_000 - wanted).sum()) > 0.04
+
+
+def test_a_pair_of_many_rows_is_left_out_of_the_model_over_groups() -> None:
+    made = measurements()
+    tables = pool(DOMAIN, made)
+    grouping = group_codes(DOMAIN, tables, 20)
+    assert grouping is not None
+    chosen = choose_wide_pairs(grouping, tables)
+    assert chosen == [PAIR]
+    every = {table.clique for table in tables}
+    assert {t.clique for t in leave_out_pairs(grouping, tables, chosen)} == every - {PAIR}
+    # Nothing else would say how frequent codes are.
+    alone = [table for table in tables if table.clique != ("a",)]
+    assert PAIR in {t.clique for t in leave_out_pairs(grouping, alone, chosen)}
+    few = pool(DOMAIN, [NoisyMarginal(m.clique, m.values / 10, 1.0) for m in made])
+    assert ROWS / 10 < MIN_ROWS_A_CODE * CODES
+    assert PAIR in {t.clique for t in leave_out_pairs(grouping, few, chosen)}
 
 
 def test_rows_given_either_attribute_follow_the_pair(fitted: GroupedMixture) -> None:
@@ -184,3 +223,40 @@ def test_margins_that_cannot_be_met_give_a_distribution_all_the_same(sigma: floa
         assert np.isfinite(found).all()
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1.0) or not found.any()
+
+
+def estimates(truth: np.ndarray, sigma: np.ndarray) -> tuple[float, float]:
+    """How far the estimate is from the truth, and how far own counts where they are evident would be."""
+    rng = np.random.default_rng(0)
+    values = truth + rng.normal(0, sigma)
+    total = float(truth.sum())
+    expected = np.outer(truth.sum(axis=1), truth.sum(axis=0)) / total
+    rest, evident = find_rest(expected, values, sigma)
+    plain = np.where(evident, np.maximum(values, 0.0), rest)
+    return tuple(
+        0.5 * float(np.abs(table / table.sum() - truth / total).sum())  # type: ignore[return-value]
+        for table in (estimate_cells(expected, values, sigma), plain)
+    )
+
+
+@pytest.mark.parametrize("unequal", [False, True])
+def test_dependence_below_the_noise_of_a_cell_is_estimated(unequal: bool) -> None:
+    """Ratios to the product between 1/4 and 3, nowhere 3.5 deviations from it: own counts see nothing."""
+    rng = np.random.default_rng(0)
+    ways = rng.dirichlet(np.full(80, 3.0)), rng.dirichlet(np.full(80, 3.0))
+    ratio = np.where(rng.random((80, 80)) < 0.5, 0.25, 1.75)
+    truth = rng.poisson(200_000 * np.outer(*ways) * ratio).astype(float)
+    sigma = np.full(truth.shape, 12.0)
+    if unequal:
+        sigma[:40] *= 1.5
+    found, plain = estimates(truth, sigma)
+    assert found < 0.75 * plain
+
+
+def test_a_code_that_follows_from_another_is_estimated_without_a_haze() -> None:
+    truth = np.zeros((50, 300))
+    counts = np.random.default_rng(0).integers(30, 200, 300)
+    truth[np.arange(300) % 50, np.arange(300)] = counts
+    found, plain = estimates(truth, np.full(truth.shape, 2.0))
+    assert found < 0.02
+    assert found < 1.2 * plain

@@ -54,10 +54,10 @@ MIN_ALIKE, MAX_ALIKE = 2_000, 20_000
 CELLS_AT_ONCE = 1 << 15
 
 MIN_ROWS_A_CODE = 1_000
-"""Rows for each code of a pair's larger attribute from which on a model over groups need not follow the pair.
-With 2,700 and 5,000 (three made tables) that is better by 4 to 15 % in the pair itself, 10 to 13 % and 6 to 23 %
-in its attributes' pairs with others, in a third of the time; with 50 to 100 (four tables of the choosing half)
-pairs are 0 to 5 % worse."""
+"""Rows for each code of a pair's larger attribute from which on a model over groups need not follow the
+pair. With 2,700 and 5,000 (three made tables) that is better by 4 to 15 % in the pair itself, 10 to 13 % and
+6 to 23 % in its attributes' pairs with others, in a third of the time; with 50 to 100 (four tables of the
+choosing half) pairs are 0 to 5 % worse."""
 
 
 class WidePair:
