@@ -126,7 +126,7 @@ def choose_wide_pairs(grouping: CodeGrouping, tables: Sequence[Pooled]) -> list[
         grouping: The groups.
         tables: What was measured, in codes.
     """
-    ranked = []
+    ranked: list[tuple[float, Clique]] = []
     for table in tables:
         # An inferred pair has no cells of its own to add.
         if len(table.clique) == 2 and not table.inferred and grouping.groups.keys() >= set(table.clique):
@@ -139,7 +139,7 @@ def choose_wide_pairs(grouping: CodeGrouping, tables: Sequence[Pooled]) -> list[
     # A pair draws one attribute given the other, so a pair of two that are drawn already would have nothing
     # left to say; the most dependent ones come first.
     settled: set[str] = set()
-    chosen = []
+    chosen: list[Clique] = []
     for _, pair in sorted(ranked, key=lambda one: one[0]):
         if not settled.issuperset(pair):
             chosen.append(pair)

@@ -173,10 +173,7 @@ class ModelRows:
         """The sum over rows of x x' times a weight a row, times `weight`: shape [p, p]."""
         design, matrices = self.design, self.design.matrices
         if design.size <= COUNTED * len(matrices):
-            numbers = np.vstack(
-                [np.ones((1, len(weights))), *(m[:, c] for m, c in zip(matrices, self.codes, strict=True))]
-            )
-            return np.asarray(self.weight * ((numbers * weights) @ numbers.T))
+            return np.asarray(self.weight * ((self._numbers * weights) @ self._numbers.T))
         weights, sums = np.ascontiguousarray(weights), self._sum_codes(weights)
         # Numbers stand in the order of the joined features here, so that blocks are stretches of it.
         order = np.concatenate([[0], *(part.places for part in self._joined)])
@@ -209,6 +206,14 @@ class ModelRows:
         found[0] = constant
         for j, part in enumerate(self._joined):
             found[part.places] = part.matrix @ sums[self._starts[j] : self._starts[j + 1]]
+        return found
+
+    @cached_property
+    def _numbers(self) -> Floats:
+        """x of every row, for few numbers of many codes: shape [p, rows]."""
+        found = np.ones((self.design.size, len(self.labels)))
+        for j, (matrix, codes) in enumerate(zip(self.design.matrices, self.codes, strict=True)):
+            np.take(matrix, codes, axis=1, out=found[self.design.places(j)], mode="clip")
         return found
 
     @cached_property

@@ -429,8 +429,8 @@ def undo_grouping(
     model: MixtureModel,
     grouping: CodeGrouping,
     refinements: bool,
-    tables: Sequence[Pooled],
-    pairs: Sequence[Clique],
+    tables: Sequence[Pooled] = (),
+    pairs: Sequence[Clique] = (),
 ) -> MixtureModel | GroupedMixture:
     """The model over groups of codes, with all codes of large attributes that rules speak of.
 
