@@ -111,6 +111,14 @@ def test_codes_are_settled_without_a_change_of_the_pair(
     assert 0.5 * float(np.abs(counted(rows, ("b", "c")) / 50_000 - wanted).sum()) > 0.04
 
 
+def test_rows_with_given_codes_are_not_settled(
+    fitted: GroupedMixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model's pairs are not those of rows with given codes."""
+    monkeypatch.setattr(GroupedMixture, "_settle_codes", lambda *_: pytest.fail("codes are settled"))
+    drawn(fitted, 1_000, {"c": 1})
+
+
 def test_a_pair_of_many_rows_is_left_out_of_the_model_over_groups() -> None:
     made = measurements()
     tables = pool(DOMAIN, made)
@@ -248,9 +256,27 @@ def test_dependence_below_the_noise_of_a_cell_is_estimated(unequal: bool) -> Non
     truth = rng.poisson(200_000 * np.outer(*ways) * ratio).astype(float)
     sigma = np.full(truth.shape, 12.0)
     if unequal:
-        sigma[:40] *= 1.5
+        sigma[:40] *= 6.0
     found, plain = estimates(truth, sigma)
     assert found < 0.75 * plain
+
+
+def test_what_evident_cells_take_is_not_expected_of_others() -> None:
+    """Nine tenths of the rows are in two cells of each line, and the rest is spread thin."""
+    rng = np.random.default_rng(0)
+    ways = rng.dirichlet(np.full(80, 2.0)), rng.dirichlet(np.full(80, 2.0))
+    thin = rng.poisson(4_000 * np.outer(*ways)).astype(float)
+    truth = thin.copy()
+    for line in range(80):
+        truth[line, rng.choice(80, 2, replace=False)] += 36_000 * ways[0][line] / 2
+    evident = truth > thin
+    sigma = np.full(truth.shape, 6.0)
+    expected = np.outer(truth.sum(axis=1), truth.sum(axis=0)) / truth.sum()
+    found = estimate_cells(expected, truth + rng.normal(0, sigma), sigma) * truth.sum()
+    assert float(found[~evident].sum()) == pytest.approx(float(thin[~evident].sum()), rel=0.15)
+    # What lines lack of their margins is spread over their cells.
+    np.testing.assert_allclose(found.sum(axis=1), truth.sum(axis=1), atol=3.0)
+    np.testing.assert_allclose(found.sum(axis=0), truth.sum(axis=0), atol=3.0)
 
 
 def test_a_code_that_follows_from_another_is_estimated_without_a_haze() -> None:
