@@ -28,6 +28,10 @@ PASSES, SWAPS_A_ROW, MIN_SWAPS, MAX_SWAPS = 4, 1 << 16, 1 << 14, 20 << 16
 in one pass at most: where rows are many, twice as many gain a thousandth of the error. MAX_SWAPS is for all
 attributes together, but MIN_SWAPS for each, as a swap looks at all others."""
 
+FEW_ROWS, MORE_PASSES = 1 << 14, 4
+"""Rows up to which so many times as many passes are made. They take hundredths of a second there, and pairs of
+944 and 2,000 rows of the choosing half come 1 to 2 % nearer (bench/LOG.md)."""
+
 MIN_WIDE_CODES = 512
 """Codes from which on attributes under rules are not looked at while others are balanced."""
 
@@ -112,6 +116,7 @@ def draw(
     # Rounding has met the one-ways already; swaps only bring the pairs nearer, so they may be left out.
     if passes and not (deadline is not None and deadline.passed):
         sums = {} if chosen is None else chosen.sums
+        passes *= MORE_PASSES if rows <= FEW_ROWS else 1
         _balance(model, columns, keys, weights, {*evidence}, {*tied}, states, passes, rng, deadline, sums)
     # Rows that were given codes keep their places; all others lie sorted by component so far.
     if by_row(evidence):
