@@ -250,43 +250,49 @@ def choose_pairs(
     emphasis: float = 1.0,
     followers: Mapping[str, int] | None = None,
 ) -> dict[Clique, float]:
-    """The pairs worth buying, and their weights, of which each is to get its part of all precision.
+    """The pairs worth buying, and the share of all precision that each is to get; they add up to 1.
 
-    A pair's weight w is the root of its dependence R, as often as it counts, so in a purchase of total weight
-    W its noise is sigma sqrt(W / w) a cell. Pairs are taken while R exceeds `worth` times the total variation
-    of that noise, which is in proportion to cells / sqrt(w), so in the order of R sqrt(w) / cells. At least
-    one is taken.
+    With them the sum of what `foretell_error` says of the pairs is least. A pair of dependence R and share w
+    is off by R m / sqrt(w R^2 + m^2), where m is `worth` of the noise that it would have if it got
+    everything. Where the pair counts f times, the derivatives agree at w = k (f m)^(2/3) - (m / R)^2, so that
+    pairs are taken in the order of R^2 f^(2/3) / m^(4/3) as long as that is above 1 / k; k is what makes the
+    shares add up to 1. At least one is taken.
 
     Args:
         found: Dependence of each pair.
         ways: What is known of the one-ways.
         sigma: Noise of a cell, in rows, if one pair got everything.
-        worth: How much of the noise a dependence must exceed.
-        target: An attribute whose pairs are taken in any case, as if as dependent as half the mean at least.
-        emphasis: What the weights of the target's pairs are multiplied by.
+        worth: How much of a table's noise a model leaves.
+        target: An attribute whose pairs are taken in any case, with at least half of what they would get if
+            they depended without doubt.
+        emphasis: How often the target's pairs count.
         followers: How many attributes follow from each one, whose own pairs are not bought: pairs of what
             they follow from count once more for each of them.
     """
     known = followers or {}
-
-    def weigh(pair: Clique, apart: float) -> float:
-        return math.sqrt(apart) * math.prod(1 + known.get(name, 0) for name in pair)
-
-    # The target's pairs are bought in any case; a floor keeps their shares from vanishing where noise hid
-    # them.
-    least = 0.5 * max(float(np.mean(list(found.values()))), 1e-6)
-    weights = {pair: emphasis * weigh(pair, max(found[pair], least)) for pair in found if target in pair}
-    whole = math.fsum(weights.values())
-    rest = {pair: weigh(pair, max(apart, 1e-12)) for pair, apart in found.items() if pair not in weights}
-    alone = {pair: ways.noise(pair, sigma) for pair in rest}
-    for pair in sorted(rest, key=lambda pair: -found[pair] * math.sqrt(rest[pair]) / alone[pair]):
-        weight = rest[pair]
-        # Each pair bought makes the noise of all larger, so buying ends where the next one would gain less
-        # than its own noise.
-        if weights and found[pair] <= worth * alone[pair] * math.sqrt((whole + weight) / weight):
+    # Each pair's share rises with k from some k on, by a slope.
+    rises: list[tuple[float, float, Clique]] = []
+    for pair, apart in found.items():
+        noise = worth * ways.noise(pair, sigma)
+        times = math.prod(1 + known.get(name, 0) for name in pair)
+        slope = (noise * times * (emphasis if target in pair else 1.0)) ** (2.0 / 3.0)
+        # A thousandth of the noise is as little as nothing, and keeps sums within what a number can hold.
+        start = (noise / max(apart, 1e-3 * noise)) ** 2 / slope
+        if target in pair:
+            rises += [(0.0, slope / 2.0, pair), (2.0 * start, slope / 2.0, pair)]
+        else:
+            rises.append((start, slope, pair))
+    rises.sort(key=lambda rise: rise[0])
+    slopes, spent, level = 0.0, 1.0, math.inf
+    for start, slope, _ in rises:
+        if level <= start:
             break
-        weights[pair] = weight
-        whole += weight
+        slopes, spent = slopes + slope, spent + slope * start
+        level = spent / slopes
+    weights: dict[Clique, float] = {}
+    for start, slope, pair in rises:
+        if start < level:
+            weights[pair] = weights.get(pair, 0.0) + slope * (level - start)
     return weights
 
 
