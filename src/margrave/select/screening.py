@@ -42,6 +42,8 @@ MAX_DRAWN_FROM = 4096
 """Pairs that are drawn from, at most: bounds the time and the memory of scoring them for each draw."""
 CELL_DISTANCE = 0.5 * NOISE_L1
 """Total variation of a cell's noise over its standard deviation."""
+NOISE_LEFT = 0.35
+"""How much of a table's noise a model leaves, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +205,13 @@ def draw_pairs(
     count: int,
     ways: OneWays,
     sigma: float,
-    worth: float,
     rho: Fraction,
     target: str | None = None,
 ) -> list[Clique]:
     """So many pairs, drawn one after another by how far they are from the product of their one-ways.
 
-    The score is the L1 distance, less what noise on the one-ways and chance explain of it and `worth` of the
-    noise that the pair would get. A target's pairs have every other draw for themselves.
+    The score is the L1 distance, less what noise on the one-ways and chance explain of it and NOISE_LEFT of
+    the noise that the pair would get. A target's pairs have every other draw for themselves.
 
     **Privacy.** `count` draws by the exponential mechanism (`margrave.measure.mechanisms.choose`), which cost
     rho together. What is not a draw looks at releases and settings only.
@@ -221,13 +222,14 @@ def draw_pairs(
         count: How many.
         ways: What the released one-ways say.
         sigma: Noise of a cell, in rows, that a pair would get.
-        worth: See above.
         rho: What it costs.
         target: An attribute that rows are meant to predict.
     """
     tables = {pair: ways.product(pair) for pair in pairs}
     # In the units of the score, which is an L1 distance in rows.
-    less = {pair: 2.0 * ways.rows * (ways.apart(pair) + worth * ways.noise(pair, sigma)) for pair in pairs}
+    less = {
+        pair: 2.0 * ways.rows * (ways.apart(pair) + NOISE_LEFT * ways.noise(pair, sigma)) for pair in pairs
+    }
     drawn: list[Clique] = []
     for turn in range(count):
         # Every other draw is among the target's pairs, as long as there are any.
@@ -252,17 +254,17 @@ def choose_pairs(
 ) -> dict[Clique, float]:
     """The pairs worth buying, and the share of all precision that each is to get; they add up to 1.
 
-    With them the sum of what `foretell_error` says of the pairs is least. A pair of dependence R and share w
-    is off by R m / sqrt(w R^2 + m^2), where m is `worth` of the noise that it would have if it got
-    everything. Where the pair counts f times, the derivatives agree at w = k (f m)^(2/3) - (m / R)^2, so that
-    pairs are taken in the order of R^2 f^(2/3) / m^(4/3) as long as that is above 1 / k; k is what makes the
-    shares add up to 1. At least one is taken.
+    With them the sum of what pairs are foretold to be off by is least. A pair of dependence R and share w is
+    off by R m / sqrt(w R^2 + m^2), where m is `worth` of the noise that it would have if it got everything
+    (`foretell_error`). Where the pair counts f times, the derivatives agree at
+    w = k (f m)^(2/3) - (m / R)^2, so that pairs are taken in the order of R^2 f^(2/3) / m^(4/3) as long as
+    that is above 1 / k; k is what makes the shares add up to 1. At least one is taken.
 
     Args:
         found: Dependence of each pair.
         ways: What is known of the one-ways.
         sigma: Noise of a cell, in rows, if one pair got everything.
-        worth: How much of a table's noise a model leaves.
+        worth: See above. More than a model leaves of the noise, as what is found may be noise itself.
         target: An attribute whose pairs are taken in any case, with at least half of what they would get if
             they depended without doubt.
         emphasis: How often the target's pairs count.
@@ -302,13 +304,12 @@ def foretell_error(
     ways: OneWays,
     off: Mapping[str, float],
     sigma: float,
-    worth: float,
 ) -> float:
     """The mean total variation that all pairs would be off by if some were bought.
 
-    A model leaves `worth` of a table's noise. So a pair of dependence R that is bought with noise m / worth
-    is off by R m / sqrt(R^2 + m^2), which is the smaller of both, about; one that is not bought by R; and
-    every pair by its one-ways besides, in squares.
+    A model leaves NOISE_LEFT of a table's noise. So a pair of dependence R that is bought, with m left, is off
+    by R m / sqrt(R^2 + m^2), which is the smaller of both, about; one that is not bought by R; and every pair
+    by its one-ways besides, in squares.
 
     Args:
         dependence: R of each pair.
@@ -316,16 +317,15 @@ def foretell_error(
         ways: What is known of the one-ways.
         off: Total variation by which noise would have moved each.
         sigma: Noise of a cell, in rows, if one pair got everything.
-        worth: See above.
     """
     whole, errors = math.fsum(weights.values()), []
     for (a, b), apart in dependence.items():
         left = apart**2
         if left and (a, b) in weights:
-            noise = (worth * ways.noise((a, b), sigma * math.sqrt(whole / weights[a, b]))) ** 2
+            noise = (NOISE_LEFT * ways.noise((a, b), sigma * math.sqrt(whole / weights[a, b]))) ** 2
             # Two errors in series: what is smaller of the dependence and the noise decides.
             left *= noise / (left + noise)
-        errors.append(math.sqrt(left + worth**2 * (off[a] ** 2 + off[b] ** 2)))
+        errors.append(math.sqrt(left + NOISE_LEFT**2 * (off[a] ** 2 + off[b] ** 2)))
     return float(np.mean(errors))
 
 

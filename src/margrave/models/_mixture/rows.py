@@ -29,10 +29,10 @@ in one pass at most: where rows are many, twice as many gain a thousandth of the
 attributes together, but MIN_SWAPS for each, as a swap looks at all others."""
 
 LITTLE_WORK, MORE_PASSES = 1 << 22, 4
-"""Rows times squared attributes up to which so many times as many swaps are tried and states of latent blocks
-are balanced before codes are drawn from them. Both take a tenth of a second at most there. With more swaps
-pairs of 944 and 2,000 rows of the choosing half come 1 to 2 % nearer, with balanced states those of accounts-a
-at epsilon 5 4 %, others none (bench/LOG.md)."""
+"""Rows times squared attributes up to which so many times as many swaps are tried and states of latent
+blocks are balanced before codes are drawn from them. Both take a tenth of a second at most there. With more
+swaps pairs of 944 and 2,000 rows of the choosing half come 1 to 2 % nearer, with balanced states those of
+accounts-a at epsilon 5 4 %, others none (bench/LOG.md)."""
 
 MIN_WIDE_CODES = 512
 """Codes from which on attributes under rules are not looked at while others are balanced."""

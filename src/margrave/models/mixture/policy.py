@@ -49,10 +49,10 @@ FINE_SIGNAL, MAX_FINE_COMPONENTS, FINE_WORK = 200.0, 2000, 9e8
 """A component for each FINE_SIGNAL of rows times mu, at most MAX_FINE_COMPONENTS or FINE_WORK / codes^2:
 where noise hides little, tables of many codes want for components, not for data."""
 ROWS_A_COMPONENT, MIN_OF_FEW_ROWS = 20.0, 20
-"""Rows that a component stands for at least, but for so many components. Codes are swapped between rows of one
-component until pairs are near to the model's, which rows of components of their own leave no room for. Of 944
-and 2,000 rows of the choosing half drawn pairs are 6 % nearer, and 18 % at best; tables of the model the same
-within .1 % (bench/LOG.md)."""
+"""Rows that a component stands for at least, but for so many components. Codes are swapped between rows of
+one component until pairs are near to the model's, which rows of components of their own leave no room for. Of
+944 and 2,000 rows of the choosing half drawn pairs are 6 % nearer, and 18 % at best; tables of the model the
+same within .1 % (bench/LOG.md)."""
 WHOLE_SIGNAL, WHOLE_ATTRIBUTES, JUDGED_COMPONENTS = 3e4, 32, 400
 """Rows times mu from which on, and attributes up to which, larger mixtures decide whether there are latent
 blocks: few components flatter these where noise is small. Of 12 such releases of the choosing half they
