@@ -312,7 +312,8 @@ def test_dependence_that_a_model_invents_counts_as_it_was_appraised() -> None:
 def test_rows_hold_pairs_of_two_latent_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes that follow from their state can't be moved by themselves; states can, before codes are drawn."""
     model = Mixture(components=12, latent_blocks=True, refinements=0).fit(DOMAIN, measured(5.0))
-    assert isinstance(model, MixtureModel) and len(model.latent_blocks) == 2
+    assert isinstance(model, MixtureModel)
+    assert len(model.latent_blocks) == 2
     want, off = model.project(("a", "d")) / model.total, []
     for work in (0, 1 << 22):
         monkeypatch.setattr(rows, "LITTLE_WORK", work)

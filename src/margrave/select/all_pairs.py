@@ -329,8 +329,9 @@ class AllPairs(Strategy):
         dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
         found = {pair: one.distance for pair, one in dependence.items()}
         self._weigh_one_ways(curator, found, on_step)
-        ways = summarise_one_ways(curator)
-        return buy_dependent_pairs(curator, dependence, ways, self.worth, self.target, self.emphasis, on_step)
+        ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
+        weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
+        return buy_dependent_pairs(curator, weights, dependence, ways, on_step)
 
     def _all(
         self,

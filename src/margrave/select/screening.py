@@ -250,7 +250,6 @@ def choose_pairs(
     worth: float,
     target: str | None = None,
     emphasis: float = 1.0,
-    followers: Mapping[str, int] | None = None,
 ) -> dict[Clique, float]:
     """The pairs worth buying, and the share of all precision that each is to get; they add up to 1.
 
@@ -268,16 +267,12 @@ def choose_pairs(
         target: An attribute whose pairs are taken in any case, with at least half of what they would get if
             they depended without doubt.
         emphasis: How often the target's pairs count.
-        followers: How many attributes follow from each one, whose own pairs are not bought: pairs of what
-            they follow from count once more for each of them.
     """
-    known = followers or {}
     # Each pair's share rises with k from some k on, by a slope.
     rises: list[tuple[float, float, Clique]] = []
     for pair, apart in found.items():
         noise = worth * ways.noise(pair, sigma)
-        times = math.prod(1 + known.get(name, 0) for name in pair)
-        slope = (noise * times * (emphasis if target in pair else 1.0)) ** (2.0 / 3.0)
+        slope = (noise * (emphasis if target in pair else 1.0)) ** (2.0 / 3.0)
         # A thousandth of the noise is as little as nothing, and keeps sums within what a number can hold.
         start = (noise / max(apart, 1e-3 * noise)) ** 2 / slope
         if target in pair:
@@ -307,9 +302,9 @@ def foretell_error(
 ) -> float:
     """The mean total variation that all pairs would be off by if some were bought.
 
-    A model leaves NOISE_LEFT of a table's noise. So a pair of dependence R that is bought, with m left, is off
-    by R m / sqrt(R^2 + m^2), which is the smaller of both, about; one that is not bought by R; and every pair
-    by its one-ways besides, in squares.
+    A model leaves NOISE_LEFT of a table's noise. So a pair of dependence R that is bought, with m left, is
+    off by R m / sqrt(R^2 + m^2), which is the smaller of both, about; one that is not bought by R; and every
+    pair by its one-ways besides, in squares.
 
     Args:
         dependence: R of each pair.
@@ -331,28 +326,23 @@ def foretell_error(
 
 def buy_dependent_pairs(
     curator: Curator,
+    weights: Mapping[Clique, float],
     dependence: Mapping[Clique, Dependence],
     ways: OneWays,
-    worth: float,
-    target: str | None,
-    emphasis: float,
     on_step: OnStep,
-    followers: Mapping[str, int] | None = None,
 ) -> list[InferredMarginal]:
-    """Spend all that is left of rho on the pairs that are worth buying, in proportion as `choose_pairs` says.
+    """Spend all that is left of rho on some pairs, in proportion to their weights.
 
     Args:
         curator: Of the run.
+        weights: Of the pairs to buy, see `choose_pairs`.
         dependence: What the appraisal found, of all pairs that may be bought.
         ways: What is known of the one-ways.
-        worth, target, emphasis, followers: As for `choose_pairs`.
         on_step: Told what is measured.
 
     Returns:
         What the appraisal says of the other pairs, see `independent_tables`.
     """
-    found, sigma = {pair: one.distance for pair, one in dependence.items()}, curator.sigma(curator.remaining)
-    weights = choose_pairs(found, ways, sigma, worth, target, emphasis, followers)
     on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
     measure_shares(curator, apportion_rho(weights, curator.remaining))
     others = [pair for pair in dependence if pair not in weights]
