@@ -95,8 +95,8 @@ class AllPairs(Strategy):
     Args:
         ones: Share of rho for one-way marginals.
         look: Share of what remains for the first look; 1 measures all pairs alike.
-        target: An attribute whose pairs count `emphasis` times in step 5, and get so many times what they
-            would get by step 8.
+        target: An attribute whose pairs are all taken in step 5, and get `emphasis` times what they would get
+            by step 8.
         emphasis: See target; at least 1.
         max_clique_cells: Pairs with more cells are wide, see `wide`, or left out.
         hidden: Total variation of noise in a pair, all being bought alike, from which on pairs are screened,
@@ -287,7 +287,7 @@ class AllPairs(Strategy):
             # A part of the pairs gets a part of rho, so that each is foretold with the noise that it would
             # have.
             sigma = curator.sigma((curator.remaining - rho) / stride)
-            weights = choose_pairs(some, ways, sigma, self.worth, self.target, self.emphasis)
+            weights = choose_pairs(some, ways, sigma, self.worth, self.target)
             best = min(best, (foretell_error(some, weights, ways, off, sigma), rho))
         if best[1]:
             self._measure_one_ways(curator, best[1], on_step)
@@ -330,7 +330,7 @@ class AllPairs(Strategy):
         found = {pair: one.distance for pair, one in dependence.items()}
         self._weigh_one_ways(curator, found, on_step)
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
-        weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
+        weights = choose_pairs(found, ways, sigma, self.worth, self.target)
         return buy_dependent_pairs(curator, weights, dependence, ways, on_step)
 
     def _all(

@@ -249,43 +249,46 @@ def choose_pairs(
     sigma: float,
     worth: float,
     target: str | None = None,
-    emphasis: float = 1.0,
 ) -> dict[Clique, float]:
     """The pairs worth buying, and the share of all precision that each is to get; they add up to 1.
 
     With them the sum of what pairs are foretold to be off by is least. A pair of dependence R and share w is
     off by R m / sqrt(w R^2 + m^2), where m is `worth` of the noise that it would have if it got everything
-    (`foretell_error`). Where the pair counts f times, the derivatives agree at
-    w = k (f m)^(2/3) - (m / R)^2, so that pairs are taken in the order of R^2 f^(2/3) / m^(4/3) as long as
-    that is above 1 / k; k is what makes the shares add up to 1. At least one is taken.
+    (`foretell_error`). The derivatives agree at w = k m^(2/3) - (m / R)^2, so that pairs are taken in the
+    order of R^2 / m^(4/3) as long as that is above 1 / k; k is what makes the shares add up to 1. At least
+    one is taken.
+
+    Pairs of a target have the mean of m^(2/3) over all pairs for their own: they mostly have few cells, and
+    are bought for what they tell of the target and not for their total variation. They are taken in any
+    case, with at least half of what they would get if they depended without doubt.
 
     Args:
         found: Dependence of each pair.
         ways: What is known of the one-ways.
         sigma: Noise of a cell, in rows, if one pair got everything.
         worth: See above. More than a model leaves of the noise, as what is found may be noise itself.
-        target: An attribute whose pairs are taken in any case, with at least half of what they would get if
-            they depended without doubt.
-        emphasis: How often the target's pairs count.
+        target: An attribute that rows are meant to predict.
     """
+    noise = {pair: worth * ways.noise(pair, sigma) for pair in found}
+    slopes = {pair: off ** (2.0 / 3.0) for pair, off in noise.items()}
+    asked = float(np.mean(list(slopes.values())))
     # Each pair's share rises with k from some k on, by a slope.
     rises: list[tuple[float, float, Clique]] = []
     for pair, apart in found.items():
-        noise = worth * ways.noise(pair, sigma)
-        slope = (noise * (emphasis if target in pair else 1.0)) ** (2.0 / 3.0)
+        slope = asked if target in pair else slopes[pair]
         # A thousandth of the noise is as little as nothing, and keeps sums within what a number can hold.
-        start = (noise / max(apart, 1e-3 * noise)) ** 2 / slope
+        start = (noise[pair] / max(apart, 1e-3 * noise[pair])) ** 2 / slope
         if target in pair:
             rises += [(0.0, slope / 2.0, pair), (2.0 * start, slope / 2.0, pair)]
         else:
             rises.append((start, slope, pair))
     rises.sort(key=lambda rise: rise[0])
-    slopes, spent, level = 0.0, 1.0, math.inf
+    whole, spent, level = 0.0, 1.0, math.inf
     for start, slope, _ in rises:
         if level <= start:
             break
-        slopes, spent = slopes + slope, spent + slope * start
-        level = spent / slopes
+        whole, spent = whole + slope, spent + slope * start
+        level = spent / whole
     weights: dict[Clique, float] = {}
     for start, slope, pair in rises:
         if start < level:
