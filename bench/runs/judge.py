@@ -132,7 +132,7 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     signal = total * mu(tables)
     choice = mixture.choose(domain, tables, total)
     groups = group_attributes(domain, choice.dependence)
-    rules = [set_policy(sum(domain.sizes), signal, own) for own in ((), groups)[: 1 + bool(groups)]]
+    rules = [set_policy(sum(domain.sizes), signal, own, total) for own in ((), groups)[: 1 + bool(groups)]]
     settings = [replace(rule, penalty=factor * rule.penalty) for factor in FACTORS for rule in rules]
     halves = [trials.fit_model(mixture, setting) for setting in settings]
     whole = [mixture.fit_at(setting, domain, measurements, total, FULL) for setting in settings]

@@ -12,6 +12,7 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.limits import FULL
 from margrave.models._base.pooling import Pooled, dependence, pool
+from margrave.models._mixture import rows
 from margrave.models._mixture.latent_blocks import dependences, group_attributes
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked, stack
@@ -291,3 +292,32 @@ def test_dependence_that_a_model_misses_is_seen_in_what_was_measured() -> None:
         assert found[0, 1] == pytest.approx(truth[0, 1], abs=0.1)
         assert found[3, 4] == pytest.approx(truth[3, 4], abs=0.1)
         assert found[2, 4] < 0.05
+
+
+def test_dependence_that_a_model_invents_counts_as_it_was_appraised() -> None:
+    """Two chains are too dear for a small mixture side by side, which then ties them to each other."""
+    invented = np.full((sum(DOMAIN.sizes), sum(DOMAIN.sizes)), 0.0)
+    starts = np.cumsum([0, *DOMAIN.sizes])
+    for i, j in itertools.product(range(5), repeat=2):
+        block = np.eye(DOMAIN.sizes[i], DOMAIN.sizes[j]) + 1e-3
+        invented[starts[i] : starts[i + 1], starts[j] : starts[j + 1]] = block / block.sum()
+    assert dependences(DOMAIN, invented)[0, 3] > 0.8
+    flat = np.full((12, 10), ROWS / 120)
+    tables = pool(DOMAIN, [InferredMarginal(("a", "d"), flat, 20.0, 0.03, 0.02)], inferred=True)
+    found = dependences(DOMAIN, invented, tables, float(ROWS))
+    assert found[0, 3] == found[3, 0] == pytest.approx(0.03)
+    assert found[0, 4] > 0.8
+
+
+def test_rows_hold_pairs_of_two_latent_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes that follow from their state can't be moved by themselves; states can, before codes are drawn."""
+    model = Mixture(components=12, latent_blocks=True, refinements=0).fit(DOMAIN, measured(5.0))
+    assert isinstance(model, MixtureModel)
+    assert len(model.latent_blocks) == 2
+    want, off = model.project(("a", "d")) / model.total, []
+    for work in (0, 1 << 22):
+        monkeypatch.setattr(rows, "LITTLE_WORK", work)
+        drawn = [model.sample(2000, np.random.default_rng(seed)) for seed in range(5)]
+        tables = [np.histogram2d(one.column("a"), one.column("d"), bins=(12, 10))[0] / 2000 for one in drawn]
+        off.append(np.mean([0.5 * np.abs(table - want).sum() for table in tables]))
+    assert off[1] < 0.8 * off[0]

@@ -292,6 +292,12 @@ def penalty_rule(signal: float) -> float:
     return set_policy(sum(DOMAIN.sizes), signal).penalty
 
 
+def test_few_rows_have_few_components() -> None:
+    assert set_policy(60, 1e3, rows=2000.0).components == 100
+    assert set_policy(60, 1e3, rows=100.0).components == 20
+    assert set_policy(60, 1e3, rows=1e5).components == set_policy(60, 1e3).components == 800
+
+
 def test_the_rule_follows_the_precision_and_split_noise_may_overrule_it() -> None:
     signal = mu(pool(DOMAIN, measured(10.0)))
     assert penalty_rule(1e4 * signal) == pytest.approx(10 * np.sqrt(1e4 * np.sqrt(10 / 100)))

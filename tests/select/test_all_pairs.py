@@ -27,7 +27,9 @@ from margrave.schema.schema import Schema
 from margrave.select import all_pairs
 from margrave.select.all_pairs import AllPairs
 from margrave.select.screening import (
+    NOISE_LEFT,
     OneWays,
+    choose_pairs,
     estimate_dependence,
     find_affordable,
     foretell_error,
@@ -279,11 +281,50 @@ def test_foretold_errors_are_those_of_the_formula() -> None:
     shares = {name: np.full(4, 0.25) for name in "abc"}
     ways = OneWays(shares, dict.fromkeys("abc", 0.2), dict.fromkeys("abc", 4.0), 1000.0)
     found = {("a", "b"): 0.3, ("a", "c"): 0.0}
-    noise = 0.5 * 16 * 50.0 / 1000.0 / np.sqrt(2 * np.pi)
+    noise = NOISE_LEFT * 16 * 50.0 / 1000.0 / np.sqrt(2 * np.pi)
     held = 0.3 * noise / np.hypot(0.3, noise)
-    wanted = np.mean([np.hypot(held, 0.5 * np.hypot(0.1, 0.2)), 0.5 * np.hypot(0.1, 0.3)])
+    wanted = np.mean([np.hypot(held, NOISE_LEFT * np.hypot(0.1, 0.2)), NOISE_LEFT * np.hypot(0.1, 0.3)])
     off = {"a": 0.1, "b": 0.2, "c": 0.3}
-    assert foretell_error(found, {("a", "b"): 7.0}, ways, off, 50.0, 0.5) == pytest.approx(wanted)
+    assert foretell_error(found, {("a", "b"): 7.0}, ways, off, 50.0) == pytest.approx(wanted)
+
+
+def uneven_ways() -> tuple[OneWays, dict[tuple[str, str], float]]:
+    """One-ways of 2 to 40 codes, and a dependence for each pair."""
+    sizes = {"a": 2, "b": 5, "c": 12, "d": 40}
+    shares = {name: np.full(size, 1.0 / size) for name, size in sizes.items()}
+    codes = {name: float(size) for name, size in sizes.items()}
+    ways = OneWays(shares, dict.fromkeys(sizes, 1e-3), codes, 5000.0)
+    pairs = itertools.combinations(sizes, 2)
+    return ways, dict(zip(pairs, (0.02, 0.1, 0.01, 0.3, 0.05, 0.4), strict=True))
+
+
+def test_pairs_are_bought_so_that_the_error_foretold_is_least() -> None:
+    ways, found = uneven_ways()
+    for sigma in (1.0, 10.0, 40.0):
+        weights = choose_pairs(found, ways, sigma, NOISE_LEFT)
+        assert sum(weights.values()) == pytest.approx(1.0)
+
+        def foretell(shares: dict[tuple[str, str], float], sigma: float = sigma) -> float:
+            return foretell_error(found, shares, ways, dict.fromkeys("abcd", 0.0), sigma)
+
+        least = foretell(weights)
+        for one, other in itertools.permutations(found, 2):
+            moved = 0.01 * weights.get(one, 0.0)
+            if moved:
+                rest = weights | {one: weights[one] - moved, other: weights.get(other, 0.0) + moved}
+                assert foretell(rest) > least
+    assert 1 <= len(weights) < len(found)
+
+
+def test_pairs_of_a_target_are_bought_however_little_they_depend() -> None:
+    ways, found = uneven_ways()
+    plain = choose_pairs(found, ways, 40.0, NOISE_LEFT)
+    asked = choose_pairs(found, ways, 40.0, NOISE_LEFT, target="a")
+    assert [pair for pair in plain if "a" in pair] != [pair for pair in found if "a" in pair]
+    assert {pair for pair in found if "a" in pair} <= asked.keys()
+    assert sum(asked.values()) == pytest.approx(1.0)
+    nothing = choose_pairs(dict.fromkeys(found, 0.0), ways, 40.0, NOISE_LEFT)
+    assert sum(nothing.values()) == pytest.approx(1.0)
 
 
 def test_appraisals_that_noise_would_drown_are_not_bought() -> None:

@@ -21,8 +21,8 @@ from margrave.progress import silent
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
-from margrave.select.private_pairs import PrivatePairs
-from margrave.select.screening import OneWays, choose_pairs
+from margrave.select.private_pairs import PrivatePairs, weigh_dependent_pairs
+from margrave.select.screening import OneWays
 from seeded_noise import SeededSource
 
 SIZES = {"a": 6, "b": 6, "x": 6, "y": 6, "z": 6}
@@ -131,5 +131,5 @@ def test_a_pair_counts_for_all_that_follow_from_it() -> None:
     shares = {name: np.full(4, 0.25) for name in "abc"}
     ways = OneWays(shares, dict.fromkeys("abc", 0.1), dict.fromkeys("abc", 4.0), 1000.0)
     found = {("a", "b"): 0.25, ("a", "c"): 0.25, ("b", "c"): 0.25}
-    weights = choose_pairs(found, ways, 5.0, 0.3, followers={"a": 1, "b": 2})
+    weights = weigh_dependent_pairs(found, ways, 5.0, 0.3, followers={"a": 1, "b": 2})
     assert weights == pytest.approx({("a", "b"): 3.0, ("a", "c"): 1.0, ("b", "c"): 1.5})

@@ -74,9 +74,8 @@ class AllPairs(Strategy):
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho.
        With them it is foretold how far off pairs will be if one-ways get 0, 1/8, ... or 7/8 of what is left
        besides, and the best of these is what they get (`foretell_error`).
-    5. Pairs are taken from the most dependent on while their dependence exceeds `worth` times the noise that
-       they would get, and share what remains in proportion to the root of their dependence
-       (`choose_pairs`). A target's pairs are taken in any case.
+    5. Pairs are taken, and share what remains, so that the sum of what they are foretold to be off by is
+       least (`choose_pairs`). A target's pairs are taken in any case.
     6. All pairs share `look` of the rest alike, and a rough model is fitted.
     7. Triples are appraised for dependence that none of their pairs shows, where the noise would leave any to
        be seen, for at most `triples` of rho; those in which it is found are measured
@@ -96,14 +95,15 @@ class AllPairs(Strategy):
     Args:
         ones: Share of rho for one-way marginals.
         look: Share of what remains for the first look; 1 measures all pairs alike.
-        target: An attribute whose pairs get `emphasis` times what they would get by step 5 or 8.
+        target: An attribute whose pairs are all taken in step 5, and get `emphasis` times what they would get
+            by step 8.
         emphasis: See target; at least 1.
         max_clique_cells: Pairs with more cells are wide, see `wide`, or left out.
         hidden: Total variation of noise in a pair, all being bought alike, from which on pairs are screened,
             above 0; infinity never screens.
         screened_ones: Share of rho for one-way marginals where noise is large, at least `ones`.
         screen: Share of rho for appraisals where pairs are screened, or for draws.
-        worth: How much of its noise a pair's dependence must exceed to be bought, above 0.
+        worth: How much of its noise counts when pairs are chosen, above 0; with more of it fewer are bought.
         blind: Standard deviation of an appraised total variation from which on pairs are drawn instead, since
             the choice would be one of noise, above 0.
         drawn_ones: Share of rho for one-way marginals where pairs are drawn, at least `screened_ones`.
@@ -124,7 +124,7 @@ class AllPairs(Strategy):
     hidden: float = 0.05
     screened_ones: Fraction = Fraction(1, 4)
     screen: Fraction = Fraction(1, 10)
-    worth: float = 0.35
+    worth: float = 0.6
     blind: float = 0.1
     drawn_ones: Fraction = Fraction(1, 2)
     triples: Fraction = Fraction(3, 100)
@@ -287,8 +287,8 @@ class AllPairs(Strategy):
             # A part of the pairs gets a part of rho, so that each is foretold with the noise that it would
             # have.
             sigma = curator.sigma((curator.remaining - rho) / stride)
-            weights = choose_pairs(some, ways, sigma, self.worth, self.target, self.emphasis)
-            best = min(best, (foretell_error(some, weights, ways, off, sigma, self.worth), rho))
+            weights = choose_pairs(some, ways, sigma, self.worth, self.target)
+            best = min(best, (foretell_error(some, weights, ways, off, sigma), rho))
         if best[1]:
             self._measure_one_ways(curator, best[1], on_step)
 
@@ -310,7 +310,7 @@ class AllPairs(Strategy):
         on_step(Step("select", f"{count} of {len(able)} pairs", 1, curator.progress))
         # So many pairs share what is left, and their noise grows with the root.
         ways, sigma = summarise_one_ways(curator), sigma * math.sqrt(count)
-        drawn = draw_pairs(curator, able, count, ways, sigma, self.worth, price, self.target)
+        drawn = draw_pairs(curator, able, count, ways, sigma, price, self.target)
         on_step(Step("measure", f"{count} pairs", 2, curator.progress))
         curator.measure(drawn, curator.remaining / count)
 
@@ -329,8 +329,9 @@ class AllPairs(Strategy):
         dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
         found = {pair: one.distance for pair, one in dependence.items()}
         self._weigh_one_ways(curator, found, on_step)
-        ways = summarise_one_ways(curator)
-        return buy_dependent_pairs(curator, dependence, ways, self.worth, self.target, self.emphasis, on_step)
+        ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
+        weights = choose_pairs(found, ways, sigma, self.worth, self.target)
+        return buy_dependent_pairs(curator, weights, dependence, ways, on_step)
 
     def _all(
         self,

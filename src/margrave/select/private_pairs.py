@@ -21,7 +21,6 @@ from margrave.select.screening import (
     OneWays,
     appraisal_noise,
     buy_dependent_pairs,
-    choose_pairs,
     estimate_dependence,
     hides_pairs,
     summarise_one_ways,
@@ -210,9 +209,10 @@ class PrivatePairs(Strategy):
         dependence, followers = self._buy_copies(curator, dependence, ways, given, on_step)
         if not dependence:
             return []
-        return buy_dependent_pairs(
-            curator, dependence, ways, self.worth, self.target, self.emphasis, on_step, followers
-        )
+        found, sigma = {p: one.distance for p, one in dependence.items()}, curator.sigma(curator.remaining)
+        settings = self.worth, self.target, self.emphasis
+        weights = weigh_dependent_pairs(found, ways, sigma, *settings, followers)
+        return buy_dependent_pairs(curator, weights, dependence, ways, on_step)
 
     def _buy_copies(
         self,
@@ -230,7 +230,7 @@ class PrivatePairs(Strategy):
         """
         found = {pair: one.distance for pair, one in dependence.items()}
         sigma = curator.sigma(curator.remaining)
-        weights = choose_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
+        weights = weigh_dependent_pairs(found, ways, sigma, self.worth, self.target, self.emphasis)
         copies = {
             pair: weights[pair]
             for pair, apart in sorted(found.items(), key=lambda entry: -entry[1])
@@ -293,6 +293,58 @@ class PrivatePairs(Strategy):
         whole, looked = sum(worth.values()), float(self.look) / len(worth)
         wanted = {clique: max(value / whole - looked, 0.0) for clique, value in worth.items()}
         return apportion_rho(wanted if any(wanted.values()) else worth, left)
+
+
+def weigh_dependent_pairs(
+    found: Mapping[Clique, float],
+    ways: OneWays,
+    sigma: float,
+    worth: float,
+    target: str | None = None,
+    emphasis: float = 1.0,
+    followers: Mapping[str, int] | None = None,
+) -> dict[Clique, float]:
+    """The pairs worth buying, and their weights, of which each is to get its part of all precision.
+
+    `choose_pairs`, which takes account of cells, is better where nothing is public, and here worse where
+    columns are copies of each other (bench/LOG.md).
+
+    A pair's weight w is the root of its dependence R, as often as it counts, so in a purchase of total weight
+    W its noise is sigma sqrt(W / w) a cell. Pairs are taken while R exceeds `worth` times the total variation
+    of that noise, which is in proportion to cells / sqrt(w), so in the order of R sqrt(w) / cells. At least
+    one is taken.
+
+    Args:
+        found: Dependence of each pair.
+        ways: What is known of the one-ways.
+        sigma: Noise of a cell, in rows, if one pair got everything.
+        worth: How much of the noise a dependence must exceed.
+        target: An attribute whose pairs are taken in any case, as if as dependent as half the mean at least.
+        emphasis: What the weights of the target's pairs are multiplied by.
+        followers: How many attributes follow from each one, whose own pairs are not bought: pairs of what
+            they follow from count once more for each of them.
+    """
+    known = followers or {}
+
+    def weigh(pair: Clique, apart: float) -> float:
+        return math.sqrt(apart) * math.prod(1 + known.get(name, 0) for name in pair)
+
+    # The target's pairs are bought in any case; a floor keeps their shares from vanishing where noise hid
+    # them.
+    least = 0.5 * max(float(np.mean(list(found.values()))), 1e-6)
+    weights = {pair: emphasis * weigh(pair, max(found[pair], least)) for pair in found if target in pair}
+    whole = math.fsum(weights.values())
+    rest = {pair: weigh(pair, max(apart, 1e-12)) for pair, apart in found.items() if pair not in weights}
+    alone = {pair: ways.noise(pair, sigma) for pair in rest}
+    for pair in sorted(rest, key=lambda pair: -found[pair] * math.sqrt(rest[pair]) / alone[pair]):
+        weight = rest[pair]
+        # Each pair bought makes the noise of all larger, so buying ends where the next one would gain less
+        # than its own noise.
+        if weights and found[pair] <= worth * alone[pair] * math.sqrt((whole + weight) / weight):
+            break
+        weights[pair] = weight
+        whole += weight
+    return weights
 
 
 def _find_fixed(curator: Curator, pairs: Sequence[Clique], ways: OneWays, given: Encoded) -> dict[str, str]:

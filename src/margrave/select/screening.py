@@ -42,6 +42,8 @@ MAX_DRAWN_FROM = 4096
 """Pairs that are drawn from, at most: bounds the time and the memory of scoring them for each draw."""
 CELL_DISTANCE = 0.5 * NOISE_L1
 """Total variation of a cell's noise over its standard deviation."""
+NOISE_LEFT = 0.35
+"""How much of a table's noise a model leaves, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +205,13 @@ def draw_pairs(
     count: int,
     ways: OneWays,
     sigma: float,
-    worth: float,
     rho: Fraction,
     target: str | None = None,
 ) -> list[Clique]:
     """So many pairs, drawn one after another by how far they are from the product of their one-ways.
 
-    The score is the L1 distance, less what noise on the one-ways and chance explain of it and `worth` of the
-    noise that the pair would get. A target's pairs have every other draw for themselves.
+    The score is the L1 distance, less what noise on the one-ways and chance explain of it and NOISE_LEFT of
+    the noise that the pair would get. A target's pairs have every other draw for themselves.
 
     **Privacy.** `count` draws by the exponential mechanism (`margrave.measure.mechanisms.choose`), which cost
     rho together. What is not a draw looks at releases and settings only.
@@ -221,13 +222,14 @@ def draw_pairs(
         count: How many.
         ways: What the released one-ways say.
         sigma: Noise of a cell, in rows, that a pair would get.
-        worth: See above.
         rho: What it costs.
         target: An attribute that rows are meant to predict.
     """
     tables = {pair: ways.product(pair) for pair in pairs}
     # In the units of the score, which is an L1 distance in rows.
-    less = {pair: 2.0 * ways.rows * (ways.apart(pair) + worth * ways.noise(pair, sigma)) for pair in pairs}
+    less = {
+        pair: 2.0 * ways.rows * (ways.apart(pair) + NOISE_LEFT * ways.noise(pair, sigma)) for pair in pairs
+    }
     drawn: list[Clique] = []
     for turn in range(count):
         # Every other draw is among the target's pairs, as long as there are any.
@@ -247,46 +249,50 @@ def choose_pairs(
     sigma: float,
     worth: float,
     target: str | None = None,
-    emphasis: float = 1.0,
-    followers: Mapping[str, int] | None = None,
 ) -> dict[Clique, float]:
-    """The pairs worth buying, and their weights, of which each is to get its part of all precision.
+    """The pairs worth buying, and the share of all precision that each is to get; they add up to 1.
 
-    A pair's weight w is the root of its dependence R, as often as it counts, so in a purchase of total weight
-    W its noise is sigma sqrt(W / w) a cell. Pairs are taken while R exceeds `worth` times the total variation
-    of that noise, which is in proportion to cells / sqrt(w), so in the order of R sqrt(w) / cells. At least
+    With them the sum of what pairs are foretold to be off by is least. A pair of dependence R and share w is
+    off by R m / sqrt(w R^2 + m^2), where m is `worth` of the noise that it would have if it got everything
+    (`foretell_error`). The derivatives agree at w = k m^(2/3) - (m / R)^2, so that pairs are taken in the
+    order of R^2 / m^(4/3) as long as that is above 1 / k; k is what makes the shares add up to 1. At least
     one is taken.
+
+    Pairs of a target have the mean of m^(2/3) over all pairs for their own: they mostly have few cells, and
+    are bought for what they tell of the target and not for their total variation. They are taken in any
+    case, with at least half of what they would get if they depended without doubt.
 
     Args:
         found: Dependence of each pair.
         ways: What is known of the one-ways.
         sigma: Noise of a cell, in rows, if one pair got everything.
-        worth: How much of the noise a dependence must exceed.
-        target: An attribute whose pairs are taken in any case, as if as dependent as half the mean at least.
-        emphasis: What the weights of the target's pairs are multiplied by.
-        followers: How many attributes follow from each one, whose own pairs are not bought: pairs of what
-            they follow from count once more for each of them.
+        worth: See above. More than a model leaves of the noise, as what is found may be noise itself.
+        target: An attribute that rows are meant to predict.
     """
-    known = followers or {}
-
-    def weigh(pair: Clique, apart: float) -> float:
-        return math.sqrt(apart) * math.prod(1 + known.get(name, 0) for name in pair)
-
-    # The target's pairs are bought in any case; a floor keeps their shares from vanishing where noise hid
-    # them.
-    least = 0.5 * max(float(np.mean(list(found.values()))), 1e-6)
-    weights = {pair: emphasis * weigh(pair, max(found[pair], least)) for pair in found if target in pair}
-    whole = math.fsum(weights.values())
-    rest = {pair: weigh(pair, max(apart, 1e-12)) for pair, apart in found.items() if pair not in weights}
-    alone = {pair: ways.noise(pair, sigma) for pair in rest}
-    for pair in sorted(rest, key=lambda pair: -found[pair] * math.sqrt(rest[pair]) / alone[pair]):
-        weight = rest[pair]
-        # Each pair bought makes the noise of all larger, so buying ends where the next one would gain less
-        # than its own noise.
-        if weights and found[pair] <= worth * alone[pair] * math.sqrt((whole + weight) / weight):
+    noise = {pair: worth * ways.noise(pair, sigma) for pair in found}
+    slopes = {pair: off ** (2.0 / 3.0) for pair, off in noise.items()}
+    asked = float(np.mean(list(slopes.values())))
+    # Each pair's share rises with k from some k on, by a slope.
+    rises: list[tuple[float, float, Clique]] = []
+    for pair, apart in found.items():
+        slope = asked if target in pair else slopes[pair]
+        # A thousandth of the noise is as little as nothing, and keeps sums within what a number can hold.
+        start = (noise[pair] / max(apart, 1e-3 * noise[pair])) ** 2 / slope
+        if target in pair:
+            rises += [(0.0, slope / 2.0, pair), (2.0 * start, slope / 2.0, pair)]
+        else:
+            rises.append((start, slope, pair))
+    rises.sort(key=lambda rise: rise[0])
+    whole, spent, level = 0.0, 1.0, math.inf
+    for start, slope, _ in rises:
+        if level <= start:
             break
-        weights[pair] = weight
-        whole += weight
+        whole, spent = whole + slope, spent + slope * start
+        level = spent / whole
+    weights: dict[Clique, float] = {}
+    for start, slope, pair in rises:
+        if start < level:
+            weights[pair] = weights.get(pair, 0.0) + slope * (level - start)
     return weights
 
 
@@ -296,13 +302,12 @@ def foretell_error(
     ways: OneWays,
     off: Mapping[str, float],
     sigma: float,
-    worth: float,
 ) -> float:
     """The mean total variation that all pairs would be off by if some were bought.
 
-    A model leaves `worth` of a table's noise. So a pair of dependence R that is bought with noise m / worth
-    is off by R m / sqrt(R^2 + m^2), which is the smaller of both, about; one that is not bought by R; and
-    every pair by its one-ways besides, in squares.
+    A model leaves NOISE_LEFT of a table's noise. So a pair of dependence R that is bought, with m left, is
+    off by R m / sqrt(R^2 + m^2), which is the smaller of both, about; one that is not bought by R; and every
+    pair by its one-ways besides, in squares.
 
     Args:
         dependence: R of each pair.
@@ -310,43 +315,37 @@ def foretell_error(
         ways: What is known of the one-ways.
         off: Total variation by which noise would have moved each.
         sigma: Noise of a cell, in rows, if one pair got everything.
-        worth: See above.
     """
     whole, errors = math.fsum(weights.values()), []
     for (a, b), apart in dependence.items():
         left = apart**2
         if left and (a, b) in weights:
-            noise = (worth * ways.noise((a, b), sigma * math.sqrt(whole / weights[a, b]))) ** 2
+            noise = (NOISE_LEFT * ways.noise((a, b), sigma * math.sqrt(whole / weights[a, b]))) ** 2
             # Two errors in series: what is smaller of the dependence and the noise decides.
             left *= noise / (left + noise)
-        errors.append(math.sqrt(left + worth**2 * (off[a] ** 2 + off[b] ** 2)))
+        errors.append(math.sqrt(left + NOISE_LEFT**2 * (off[a] ** 2 + off[b] ** 2)))
     return float(np.mean(errors))
 
 
 def buy_dependent_pairs(
     curator: Curator,
+    weights: Mapping[Clique, float],
     dependence: Mapping[Clique, Dependence],
     ways: OneWays,
-    worth: float,
-    target: str | None,
-    emphasis: float,
     on_step: OnStep,
-    followers: Mapping[str, int] | None = None,
 ) -> list[InferredMarginal]:
-    """Spend all that is left of rho on the pairs that are worth buying, in proportion as `choose_pairs` says.
+    """Spend all that is left of rho on some pairs, in proportion to their weights.
 
     Args:
         curator: Of the run.
+        weights: Of the pairs to buy, see `choose_pairs`.
         dependence: What the appraisal found, of all pairs that may be bought.
         ways: What is known of the one-ways.
-        worth, target, emphasis, followers: As for `choose_pairs`.
         on_step: Told what is measured.
 
     Returns:
         What the appraisal says of the other pairs, see `independent_tables`.
     """
-    found, sigma = {pair: one.distance for pair, one in dependence.items()}, curator.sigma(curator.remaining)
-    weights = choose_pairs(found, ways, sigma, worth, target, emphasis, followers)
     on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
     measure_shares(curator, apportion_rho(weights, curator.remaining))
     others = [pair for pair in dependence if pair not in weights]

@@ -197,20 +197,25 @@ def dependences(domain: Domain, pairs: Floats, tables: Sequence[Pooled] = (), ro
 
     A small mixture misses what is too dear for it, two attributes above all that follow from each other by
     more codes than it has components for. So what measured pairs say beyond it counts as well, as far as
-    noise does not explain it.
+    noise does not explain it. Likewise it may invent dependence in a pair that was not measured, since two
+    chains of attributes that follow from each other are too dear for it side by side. There an appraisal
+    counts.
 
     Args:
         domain: Names and sizes of the attributes.
         pairs: A model's pair tables in proportions, the attributes' codes side by side, shape [codes, codes].
-        tables: What was measured.
+        tables: What was measured and inferred.
         rows: Rows that the tables stand for.
     """
     starts = np.cumsum([0, *domain.sizes])
-    measured = {table.clique: table for table in tables if not table.inferred}
+    known = {table.clique: table for table in tables}
     found = np.zeros((len(domain), len(domain)))
     for i, j in itertools.combinations(range(len(domain)), 2):
         table = pairs[starts[i] : starts[i + 1], starts[j] : starts[j + 1]]
-        seen = measured.get((domain.names[i], domain.names[j]))
+        seen = known.get((domain.names[i], domain.names[j]))
+        if seen is not None and seen.inferred:
+            found[i, j] = found[j, i] = seen.distance
+            continue
         if seen is not None:
             # Only what noise does not explain of the measured table is taken in place of the model's.
             table = NoisyMarginal(seen.clique, seen.values / rows, seen.sigma / rows).beyond(table)

@@ -28,6 +28,12 @@ PASSES, SWAPS_A_ROW, MIN_SWAPS, MAX_SWAPS = 4, 1 << 16, 1 << 14, 20 << 16
 in one pass at most: where rows are many, twice as many gain a thousandth of the error. MAX_SWAPS is for all
 attributes together, but MIN_SWAPS for each, as a swap looks at all others."""
 
+LITTLE_WORK, MORE_PASSES = 1 << 22, 4
+"""Rows times squared attributes up to which so many times as many swaps are tried and states of latent
+blocks are balanced before codes are drawn from them. Both take a tenth of a second at most there. With more
+swaps pairs of 944 and 2,000 rows of the choosing half come 1 to 2 % nearer, with balanced states those of
+accounts-a at epsilon 5 4 %, others none (bench/LOG.md)."""
+
 MIN_WIDE_CODES = 512
 """Codes from which on attributes under rules are not looked at while others are balanced."""
 
@@ -76,7 +82,8 @@ def draw(
 
     Components get rows by systematic sampling of their weights, and codes in a component by that of its
     conditionals, so that each count is within 1 of its expectation. Codes are then swapped inside components,
-    where any pairing is as likely, until the counts of pairs come close to the model's. Rows with codes of
+    where any pairing is as likely, until the counts of pairs come close to the model's; where that is little
+    work, states of latent blocks are before. Rows with codes of
     their own get a component each, by its weight given them, and the rest is the same. `passes`: swaps tried
     for each row and attribute; after the deadline none is. `chosen`: the components, where somebody else has
     drawn them so that attributes have the model's tables with the given ones as well.
@@ -86,31 +93,28 @@ def draw(
         weights, keys = _components(model, rows, rng, evidence)
     else:
         weights, keys = model.weights, chosen.keys
-    # Rows of one component lie together in this order; each kind of column is drawn along it.
-    by = order_by_group(keys, len(weights))
-    columns = _make_columns(len(domain.names), rows)
     # Codes under rules come first, as whole cells, so that no later draw can break a rule.
     tied = {
         name: codes
         for constraint in model.constraint_blocks
         for name, codes in constraint.draw(keys, evidence, rng).items()
     }
-    nested = dict(tied)
     states = {
         latent_block.names: latent_block.draw_states(keys, evidence, rng)
         for latent_block in model.latent_blocks
     }
-    for latent_block in model.latent_blocks:
-        nested |= latent_block.draw_codes(states[latent_block.names], evidence, rng)
-    for name, column in zip(domain.names, columns, strict=True):
-        if name in nested:
-            column[:] = nested[name]
-        elif name in evidence:
-            column[:] = evidence[name]
-        else:
-            column[:] = draw_column(keys, by, np.ascontiguousarray(model.block(name).T), rng)
+    columns = _make_columns(len(domain.names), rows)
+    _draw_loose(model, columns, keys, tied, evidence, rng)
     # Rounding has met the one-ways already; swaps only bring the pairs nearer, so they may be left out.
-    if passes and not (deadline is not None and deadline.passed):
+    swaps = passes > 0 and not (deadline is not None and deadline.passed)
+    if rows * len(columns) ** 2 <= LITTLE_WORK:
+        passes *= MORE_PASSES
+        if swaps and states and not evidence:
+            _balance_states(model, dict(zip(domain.names, columns, strict=True)), keys, states, passes, rng)
+    for latent_block in model.latent_blocks:
+        for name, codes in latent_block.draw_codes(states[latent_block.names], evidence, rng).items():
+            columns[domain.index(name)][:] = codes
+    if swaps:
         sums = {} if chosen is None else chosen.sums
         _balance(model, columns, keys, weights, {*evidence}, {*tied}, states, passes, rng, deadline, sums)
     # Rows that were given codes keep their places; all others lie sorted by component so far.
@@ -130,6 +134,56 @@ def _make_columns(count: int, rows: int) -> list[Longs]:
     """
     held = mmap.mmap(-1, max(8 * count * rows, 1))
     return list(np.frombuffer(held, dtype=np.int64, count=count * rows).reshape(count, rows))
+
+
+def _draw_loose(
+    model: MixtureModel,
+    columns: Sequence[Longs],
+    keys: Longs,
+    tied: Mapping[str, Longs],
+    evidence: Evidence,
+    rng: np.random.Generator,
+) -> None:
+    """Write the codes of all attributes but those of latent blocks: those under rules and given ones as they
+    are, the others drawn given each row's component."""
+    # Rows of one component lie together in this order; each column is drawn along it.
+    by = order_by_group(keys, len(model.weights))
+    inside = {name for latent_block in model.latent_blocks for name in latent_block.names}
+    for name, column in zip(model.domain.names, columns, strict=True):
+        if name in tied:
+            column[:] = tied[name]
+        elif name in evidence:
+            column[:] = evidence[name]
+        elif name not in inside:
+            column[:] = draw_column(keys, by, np.ascontiguousarray(model.block(name).T), rng)
+
+
+def _balance_states(
+    model: MixtureModel,
+    columns: Mapping[str, Longs],
+    keys: Longs,
+    states: dict[tuple[str, ...], Longs],
+    passes: int,
+    rng: np.random.Generator,
+) -> None:
+    """Swap states between rows of a component, in place, before codes are drawn from them.
+
+    Codes of a latent block move among rows of one state only, and mostly follow from it. So its pairs with
+    attributes outside, those of another block above all, are brought near to the model's as tables of states.
+    """
+    blocks = model.latent_blocks
+    out = {name for group in model.groups for name in group.names}
+    free = [name for name in columns if name not in out]
+    shares = [block.state_weights for block in blocks] + [model.block(name) for name in free]
+    stacked = np.concatenate(shares)
+    expected = len(keys) * ((stacked * model.weights) @ stacked.T)
+    drawn = [states[block.names] for block in blocks] + [columns[name] for name in free]
+    sizes = [len(share) for share in shares]
+    found = balance(drawn, keys, expected, sizes, passes, rng)
+    for block, column in zip(blocks, found[: len(blocks)], strict=True):
+        states[block.names] = column
+    for name, column in zip(free, found[len(blocks) :], strict=True):
+        columns[name][:] = column
 
 
 def _balance(

@@ -301,7 +301,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         self, domain: Domain, tables: Sequence[Pooled], rows: float, groups: Groups = ()
     ) -> Setting:
         """The policy's setting, at the penalty that was given, if one was."""
-        found = set_policy(sum(domain.sizes), rows * mu(tables), groups)
+        found = set_policy(sum(domain.sizes), rows * mu(tables), groups, rows)
         return replace(found, penalty=self.information or found.penalty)
 
     def _pilot(self, steps: int) -> Mixture:
