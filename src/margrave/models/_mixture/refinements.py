@@ -239,30 +239,39 @@ class Refinements:
         self._domain, self._total = model.domain, model.total
         self._columns = _reference(model, seed)
         self._shares: list[NDArray[np.float32]] = []
+        exact: Floats | None = None
         for step in steps:
-            self._catch_up()
-            self._follow(step)
+            self._catch_up(exact)
+            exact = self._follow(step)
 
-    def learn(self, name: str, tables: Sequence[Pooled]) -> None:
-        """One more refined attribute, drawn after those there are, fitted to its pairs over the reference
-        rows."""
-        self._catch_up()
-        rest = _without(self._columns, name)
-        self._follow(fit_conditional(self._domain, name, tables, self._total, rest, TOLERANCE))
+    def learn(self, names: Sequence[str], tables: Sequence[Pooled]) -> None:
+        """Refined attributes where there are none yet, in the order of drawing, each fitted to its pairs over
+        the reference rows."""
+        exact: Floats | None = None
+        for place, name in enumerate(names):
+            self._catch_up(exact)
+            later = set(names[place + 1 :])
+            # A triple is kept by the last of its attributes to be drawn.
+            own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
+            rest = _without(self._columns, name)
+            exact = self._follow(fit_conditional(self._domain, name, own, self._total, rest, TOLERANCE))
 
-    def _follow(self, step: Conditional) -> None:
-        """One more refined attribute, once those before it are drawn. Only another refined attribute will ask
-        for its own codes."""
-        shares = step.probabilities(_without(self._columns, step.target))
-        self._shares.append(shares.astype(np.float32))
+    def _follow(self, step: Conditional) -> Floats:
+        """One more refined attribute, once those before it are drawn; returns its probabilities in each
+        reference row. Only another refined attribute will ask for its own codes."""
+        exact = step.probabilities(_without(self._columns, step.target))
+        self._shares.append(exact.astype(np.float32))
         self.steps += (step,)
+        return exact
 
-    def _catch_up(self) -> None:
-        """Draw the last refined attribute, if there is one, anew in the reference rows, as one more
-        follows."""
-        if self.steps:
+    def _catch_up(self, exact: Floats | None) -> None:
+        """Draw the last refined attribute, if there is one, anew in the reference rows, as one more follows.
+
+        exact: its probabilities in each of these rows, as from `_follow`.
+        """
+        if exact is not None:
             generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, len(self.steps) - 1])
-            self._columns = _redrawn(self.steps[-1], self._columns, generator)
+            self._columns = _redraw(self.steps[-1], self._columns, exact, generator)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -347,7 +356,8 @@ class Refinements:
         drawn = model.draw_unrefined(rows, rng, evidence, deadline)
         columns = dict(zip(self._domain.names, drawn, strict=True))
         for step in self.steps:
-            columns = _redrawn(step, columns, rng)
+            shares = step.probabilities(_without(columns, step.target))
+            columns = _redraw(step, columns, shares, rng)
         return [columns[name] for name in self._domain.names]
 
     def _weigh_proposals(
@@ -362,10 +372,10 @@ class Refinements:
         # Importance weights: the conditionals of the given codes over the mixture's own, by which rows came.
         logs = -np.log(model.find_probability(columns, asked))
         for step in self.steps:
-            if step.target not in asked:
-                columns = _redrawn(step, columns, rng)
-                continue
             shares = step.probabilities(_without(columns, step.target))
+            if step.target not in asked:
+                columns = _redraw(step, columns, shares, rng)
+                continue
             own = np.take_along_axis(shares, asked[step.target][:, None], axis=1)[:, 0]
             logs += np.log(np.maximum(own, 1e-300))
         # The largest of log weight plus Gumbel noise is a draw in proportion to the weights.
@@ -469,11 +479,7 @@ def learn_refinements(
         seed: Of the reference rows.
     """
     refinements = Refinements(model, (), seed)
-    for place, name in enumerate(names):
-        later = set(names[place + 1 :])
-        # A triple is kept by the last of its attributes to be drawn.
-        own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
-        refinements.learn(name, own)
+    refinements.learn(names, tables)
     return refinements
 
 
@@ -538,14 +544,15 @@ def _without(columns: Mapping[str, Longs], name: str) -> Columns:
     return {other: column for other, column in columns.items() if other != name}
 
 
-def _redrawn(step: Conditional, columns: Mapping[str, Longs], rng: np.random.Generator) -> Columns:
-    """The rows with one refined attribute drawn anew by its probabilities in each row.
+def _redraw(
+    step: Conditional, columns: Mapping[str, Longs], shares: Floats, rng: np.random.Generator
+) -> Columns:
+    """The rows with one refined attribute drawn anew by its probabilities in each row, `shares`.
 
     Its codes are then swapped between rows of like probabilities, with the Metropolis rule for the
     probabilities, while that brings the counts of its pairs closer to their expectations.
     """
     rest = _without(columns, step.target)
-    shares = step.probabilities(rest)
     alike = rank_alike(shares)
     drawn = drawn_from(shares, alike, rng)
     if len(rest) and len(drawn) > 1:
