@@ -94,7 +94,7 @@ class Dual:
         lines, free = len(self.ridge), self.width - 1
         if not 0 < lines * free <= MOST_BENT:
             return
-        some = self.codes[:: max(1, self.rows // LOOKED)]
+        some = np.ascontiguousarray(self.codes[:: max(1, self.rows // LOOKED)])  # one compiled signature
         bent = np.zeros((lines, lines, free, free))
         _add_crossed(some, at.reshape(self.ridge.shape), bent)
         bent = (bent + bent.swapaxes(0, 1)) / len(some)
