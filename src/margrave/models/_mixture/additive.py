@@ -171,15 +171,16 @@ class Additive:
         Raises:
             InputError: A column is missing, of another length, or has codes that its attribute has not.
         """
+        return _soften(self._lines(columns), self.potentials)
+
+    def _lines(self, columns: Columns) -> Ints:
+        """Lines of the potentials that add up in each row, shape [rows, attributes with potentials and 1]."""
         rest = self.domain.marginalize((self.target,))
         blocks = itertools.pairwise(_starts(rest))
         # An attribute without potentials adds nothing to the sum, so its codes need be neither present nor
         # valid.
         used = [i for i, (first, end) in enumerate(blocks) if self.potentials[first:end].any()]
-        codes = _codes(rest, columns, [*used, len(rest)])
-        found = np.empty((len(codes), self.potentials.shape[1]))
-        softmax(codes, self.potentials, found)
-        return found
+        return _codes(rest, columns, [*used, len(rest)])
 
     def draw(self, columns: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
         """A code of the target for every row, shape [rows].
@@ -197,8 +198,9 @@ class Additive:
         shares = self.probabilities(columns)
         return drawn_from(shares, rank_alike(shares), rng)
 
-    def with_shares(self, columns: Columns, wanted: Floats) -> Additive:
-        """The same conditional with biases under which the target's own shares over given rows are as wanted.
+    def with_shares(self, columns: Columns, wanted: Floats) -> tuple[Additive, Floats]:
+        """The same conditional with biases under which the target's own shares over given rows are as wanted,
+        and its probabilities in these rows.
 
         The entropy that a fit weighs against noise draws the shares of a rare code towards even ones, by more
         than the noise of its own count where pairs are far noisier.
@@ -207,7 +209,8 @@ class Additive:
             columns: As in `probabilities`; without rows nothing is changed.
             wanted: The target's distribution, all above 0, shape [target's codes].
         """
-        shares = self.probabilities(columns)
+        lines = self._lines(columns)
+        shares = _soften(lines, self.potentials)
         bias = np.zeros(len(wanted))
         for _ in range(TURNS if len(shares) else 0):
             # One step of proportional fitting: the bias moves by the log of wanted over present shares.
@@ -218,7 +221,7 @@ class Additive:
         potentials = self.potentials.copy()
         # A number added to all biases changes no conditional; the mean is taken out so that they stay small.
         potentials[-1] += bias - bias.mean()
-        return replace(self, potentials=potentials)
+        return replace(self, potentials=potentials), _soften(lines, potentials)
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `restore` builds the same conditional again."""
@@ -360,6 +363,13 @@ def _dual(
             inside = slice(block.start, block.stop - 1)
             ridge[block], bonds[inside] = chain_neighbours(ridge[block], rest.ordered[i])
     return Dual(codes, shares, starts, table, ridge, bonds)
+
+
+def _soften(lines: Ints, potentials: Floats) -> Floats:
+    """The softmax of the sum of the potentials of each row's lines, shape [rows, target's codes]."""
+    found = np.empty((len(lines), potentials.shape[1]))
+    softmax(lines, potentials, found)
+    return found
 
 
 def _starts(rest: Domain) -> list[int]:

@@ -196,6 +196,9 @@ def _add_crossed(codes: Ints, theta: Floats, bent: Floats) -> None:
     """Add diag(p) - p p' of each row, less the first code, to its pairs of lines; half on the diagonal."""
     rows, tables = codes.shape
     free = theta.shape[1] - 1
+    if free == 1:
+        _add_crossed_binary(codes, theta, bent.reshape((len(bent), len(bent))))
+        return
     shares, own = np.empty(free + 1), np.empty((free, free))
     for row in range(rows):
         _soften(codes[row], theta, shares)
@@ -210,6 +213,20 @@ def _add_crossed(codes: Ints, theta: Floats, bent: Floats) -> None:
                 for y in range(free):
                     for z in range(free):
                         bent[codes[row, j], codes[row, i], y, z] += part * own[y, z]
+
+
+@compile_kernel
+def _add_crossed_binary(codes: Ints, theta: Floats, bent: Floats) -> None:
+    """As `_add_crossed` for two codes, where p (1 - p) is all there is to add."""
+    rows, tables = codes.shape
+    shares = np.empty(2)
+    for row in range(rows):
+        _soften(codes[row], theta, shares)
+        own = shares[1] - shares[1] * shares[1]
+        for j in range(tables):
+            for i in range(j):
+                bent[codes[row, j], codes[row, i]] += own
+            bent[codes[row, j], codes[row, j]] += 0.5 * own
 
 
 @compile_kernel

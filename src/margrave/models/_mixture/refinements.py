@@ -108,9 +108,9 @@ def fit_conditional(
     total: float,
     columns: CodeColumns,
     tolerance: float,
-) -> Conditional:
+) -> tuple[Conditional, Floats]:
     """The conditional that explains the refined attribute's pairs and triples, with the refined attribute's
-    own measured shares.
+    own measured shares; and its probabilities in the rows, shape [rows, refined attribute's codes].
 
     See `fit_additive`; the shares are the nearest distribution to all that was measured of the refined
     attribute's own counts, with one row for each code at least.
@@ -129,17 +129,16 @@ def fit_conditional(
     joint = extended.names[len(domain) :]
     own = [_as_pair(table, target, name) for table, name in zip(triples, joint, strict=True)]
     empty = Conditional(Additive(extended, target, np.empty(0), 0.0, 0, False), tuple(pairs))
-    additive = fit_additive(
-        extended, target, [*tables, *own], total, empty.with_pairs(columns), tolerance=tolerance
-    )
+    rows = empty.with_pairs(columns)
+    additive = fit_additive(extended, target, [*tables, *own], total, rows, tolerance=tolerance)
     counts = one_ways(tables).get(target)
     if counts is None:
-        return Conditional(additive, tuple(pairs))
+        return Conditional(additive, tuple(pairs)), additive.probabilities(rows)
     sum_of_counts = max(float(counts.values.sum()), 1.0)
     nearest = project_simplex(counts.values / sum_of_counts, (counts.sigma / sum_of_counts) ** 2)
     wanted = np.maximum(nearest, 1.0 / max(total, 2.0))
-    additive = additive.with_shares(empty.with_pairs(columns), wanted / wanted.sum())
-    return Conditional(additive, tuple(pairs))
+    additive, shares = additive.with_shares(rows, wanted / wanted.sum())
+    return Conditional(additive, tuple(pairs)), shares
 
 
 def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
@@ -242,7 +241,8 @@ class Refinements:
         exact: Floats | None = None
         for step in steps:
             self._catch_up(exact)
-            exact = self._follow(step)
+            exact = step.probabilities(_without(self._columns, step.target))
+            self._follow(step, exact)
 
     def learn(self, names: Sequence[str], tables: Sequence[Pooled]) -> None:
         """Refined attributes where there are none yet, in the order of drawing, each fitted to its pairs over
@@ -254,20 +254,19 @@ class Refinements:
             # A triple is kept by the last of its attributes to be drawn.
             own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
             rest = _without(self._columns, name)
-            exact = self._follow(fit_conditional(self._domain, name, own, self._total, rest, TOLERANCE))
+            step, exact = fit_conditional(self._domain, name, own, self._total, rest, TOLERANCE)
+            self._follow(step, exact)
 
-    def _follow(self, step: Conditional) -> Floats:
-        """One more refined attribute, once those before it are drawn; returns its probabilities in each
-        reference row. Only another refined attribute will ask for its own codes."""
-        exact = step.probabilities(_without(self._columns, step.target))
+    def _follow(self, step: Conditional, exact: Floats) -> None:
+        """One more refined attribute, once those before it are drawn, and its probabilities in each reference
+        row. Only another refined attribute will ask for its own codes."""
         self._shares.append(exact.astype(np.float32))
         self.steps += (step,)
-        return exact
 
     def _catch_up(self, exact: Floats | None) -> None:
         """Draw the last refined attribute, if there is one, anew in the reference rows, as one more follows.
 
-        exact: its probabilities in each of these rows, as from `_follow`.
+        exact: its probabilities in each of these rows.
         """
         if exact is not None:
             generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, len(self.steps) - 1])
