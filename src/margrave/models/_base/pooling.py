@@ -274,8 +274,9 @@ def compare(
     gain, variance = 0.0, 0.0
     for table, one, other in zip(judged, rival, default, strict=True):
         if one.ndim == 2 and not table.inferred:
-            parts = (np.ascontiguousarray(part, float) for part in (one, other, table.values, table.sigma))
-            more, spread = _compare_pair(*parts, float(rows))
+            mine, its = np.ascontiguousarray(one, float), np.ascontiguousarray(other, float)
+            noisy, sigma = np.ascontiguousarray(table.values), np.ascontiguousarray(table.sigma)
+            more, spread = _compare_pair(mine, its, noisy, sigma, float(rows))
             gain, variance = gain + more, variance + spread
             continue
         one, other = one / rows, other / rows
