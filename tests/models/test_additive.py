@@ -64,10 +64,30 @@ def test_the_gradient_is_that_of_the_value(width):
     assert dual.gap(gradient) == pytest.approx(max(spread[a:b].sum() for a, b in ((0, 3), (3, 8), (8, 9))))
 
 
+def test_shares_of_two_codes_are_those_of_one_row_at_a_time():
+    domain, columns, truth = world(2)
+    codes = additive._codes(domain.marginalize(("y",)), columns, [0, 1, 2, 3])[:133]
+    side_by_side, alone = np.zeros((133, 2)), np.zeros((133, 2))
+    additive_dual.softmax(codes, truth.potentials, side_by_side)
+    for lines, shares in zip(codes, alone, strict=True):
+        additive_dual._soften(lines, truth.potentials, shares)
+    assert len(np.unique(alone[:, 0] > 0.5)) == 2
+    np.testing.assert_array_equal(side_by_side, alone)
+
+
+@pytest.mark.parametrize("width", [2, 3, 9])
+def test_the_mean_of_tilted_shares(width: int):
+    rng = np.random.default_rng(width)
+    shares, factors = rng.dirichlet(np.ones(width), 300), rng.lognormal(size=width)
+    tilted = shares * factors
+    wanted = (tilted / tilted.sum(axis=1, keepdims=True)).mean(axis=0)
+    np.testing.assert_allclose(additive_dual.mean_tilted(shares, factors), wanted, rtol=1e-13)
+
+
 def test_two_codes_and_the_general_kernel_agree():
     domain, columns, truth = world(2)
     lift = np.ascontiguousarray(truth.potentials[:, 1] - truth.potentials[:, 0])
-    codes = additive._codes(domain.marginalize(("y",)), columns, [0, 1, 2, 3], None)
+    codes = additive._codes(domain.marginalize(("y",)), columns, [0, 1, 2, 3])
     special, general = np.zeros((13, 2)), np.zeros((13, 2))
     value = additive_dual._binary(codes, lift, special) + truth.potentials[codes, 0].sum()
     assert value == pytest.approx(additive_dual._general(codes, truth.potentials, general))
@@ -327,21 +347,20 @@ def test_the_optimiser_goes_down_and_says_when_it_stops_early():
 @pytest.mark.parametrize("wanted", [(0.995, 0.005), (0.3, 0.7)])
 def test_the_targets_shares_are_as_wanted_and_odds_ratios_stay(wanted):
     _, columns, truth = world(2)
-    moved = truth.with_shares(columns, np.array(wanted))
-    assert moved.probabilities(columns).mean(axis=0) == pytest.approx(wanted, rel=1e-3)
+    moved, shares = truth.with_shares(columns, np.array(wanted))
+    np.testing.assert_array_equal(shares, moved.probabilities(columns))
+    assert shares.mean(axis=0) == pytest.approx(wanted, rel=1e-3)
     before, after = (np.log(one.probabilities(columns)) for one in (truth, moved))
     shift = (after[:, 1] - after[:, 0]) - (before[:, 1] - before[:, 0])
     assert np.ptp(shift) < 1e-9
     none = {name: column[:0] for name, column in columns.items()}
-    assert (truth.with_shares(none, np.array(wanted)).potentials == truth.potentials).all()
+    assert (truth.with_shares(none, np.array(wanted))[0].potentials == truth.potentials).all()
 
 
 def test_shares_of_three_codes_are_as_wanted():
     _, columns, truth = world(3)
     wanted = np.array([0.9, 0.001, 0.099])
-    assert truth.with_shares(columns, wanted).probabilities(columns).mean(axis=0) == pytest.approx(
-        wanted, rel=1e-3
-    )
+    assert truth.with_shares(columns, wanted)[1].mean(axis=0) == pytest.approx(wanted, rel=1e-3)
 
 
 @pytest.mark.parametrize("width", [2, 3])

@@ -56,6 +56,38 @@ def test_differences_are_unbiased_and_their_spread_is_known() -> None:
     assert abs(np.mean(draws) - error(one) + error(other)) <= 4 * np.mean(spreads) / np.sqrt(600)
 
 
+def test_without_noise_the_difference_is_that_of_the_errors() -> None:
+    rng = np.random.default_rng(7)
+    truth, one, other = rng.gamma(1.0, 20.0, (3, 4, 6))
+    one[1, 2] = other[1, 2] = -3.0  # a model's cell may be negative; its mean counts as 0
+    rows, sigma = truth.sum(), rng.uniform(1.0, 5.0, truth.shape)
+    mean = np.maximum(0.5 * (one + other) / rows, 0.0)
+    weight = 1 / (mean + FLOOR)
+
+    def error(model: np.ndarray) -> float:
+        off = (model - truth) / rows
+        return float((weight * (off**2 + interaction(off, mean) ** 2)).sum())
+
+    gain, spread = compare(
+        [one.astype(np.float32), one[0]],
+        [other.T.copy().T, other[0]],
+        [Pooled(("a", "b"), truth, sigma), Pooled(("b",), one[0], np.zeros(6))],
+        rows,
+    )
+    alone = 0.5 * (one[0] + other[0]) / rows
+    alone_gain = (((one[0] - other[0]) / rows) * ((other[0] - one[0]) / rows) / (alone + FLOOR)).sum()
+    assert gain == pytest.approx(error(one) - error(other) + alone_gain, rel=1e-5)
+    # The derivative of the difference by each cell of the truth, times the cell's noise.
+    squares = 0.0
+    for cell in np.ndindex(truth.shape):
+        bump = np.zeros(truth.shape)
+        bump[cell] = sigma[cell]
+        moved, _ = compare([one], [other], [Pooled(("a", "b"), truth + bump, sigma)], rows)
+        still, _ = compare([one], [other], [Pooled(("a", "b"), truth, sigma)], rows)
+        squares += (moved - still) ** 2
+    assert spread == pytest.approx(np.sqrt(squares), rel=1e-5)
+
+
 def test_a_model_without_dependence_loses_to_one_that_is_as_far_off_and_keeps_it() -> None:
     rng = np.random.default_rng(3)
     truth = np.outer([300.0, 200.0, 500.0], [0.2, 0.3, 0.5]) + np.array(

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import pyarrow as pa
 
 from margrave.engines.files import (
@@ -51,6 +50,10 @@ def read_table(
     """
     if isinstance(data, (str, os.PathLike)):
         return _from_path(str(data), missing, text, choose)
+    if isinstance(data, pa.Table):
+        return _from_arrow(_choose_columns(data, choose), text)
+    import narwhals as nw  # a fiftieth of a second, for what tables of Arrow and files never ask
+
     # Libraries of frames are told apart without importing any that is not loaded already.
     data = nw.to_native(data, pass_through=True)
     if nw.dependencies.is_pandas_dataframe(data):
@@ -97,6 +100,8 @@ def _from_arrow(table: Any, text: TextFormat) -> tuple[Any, Frame]:
 
 
 def _as_arrow(data: Any) -> Any:
+    import narwhals as nw
+
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):

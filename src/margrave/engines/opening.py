@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -319,6 +318,8 @@ def file_bytes(data: Any) -> int | None:
 
 def _without_rows(data: Any) -> Any:
     """A frame with its columns and none of its rows, where it is of a kind that says its types."""
+    import narwhals as nw
+
     native = nw.to_native(data, pass_through=True)
     if isinstance(native, pa.Table):
         return native.schema.empty_table()

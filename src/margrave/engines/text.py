@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 from numpy.typing import NDArray
 
 from margrave.engines.streaming.batches import read_guarded
@@ -105,7 +105,7 @@ def _classify_bytes(delimiter: int, quote: int | None) -> NDArray[np.int64]:
     return kinds
 
 
-@njit("void(int64[::1], int64, int64)", cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _end_row(found, cells, length):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Take note of a finished line."""
     if found[2] < 0:
@@ -117,11 +117,7 @@ def _end_row(found, cells, length):  # type: ignore[no-untyped-def]  # pragma: n
         found[0] = CELLS
 
 
-BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-"""Bytes that a kernel only reads, as Numba calls them."""
-
-
-@njit(types.void(BYTES, types.int64[::1], types.int64[:, ::1], types.int64[::1]), cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _scan(data, kinds, following, found):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Fill in [fault, cells of the first line, its bytes, rows, bytes of the longest row]."""
     # One pass over the bytes with a table of states, since quoting makes it impossible to tell where a row
@@ -146,7 +142,7 @@ def _scan(data, kinds, following, found):  # type: ignore[no-untyped-def]  # pra
         _end_row(found, cells, len(data) - start)
 
 
-@njit(types.int64(BYTES, types.int64[::1], types.int64[:, ::1], types.int64[::1]), cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _last_end(data, kinds, following, place):  # type: ignore[no-untyped-def]  # pragma: no cover
     """As `last_end`."""
     last, state = -1, place[0]

@@ -17,7 +17,6 @@ from margrave.models._base.memory import A_CODE, A_SQUARE, CELL_BYTES, PROGRAM
 from margrave.models._sampling.rounding import MAX_WORK
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.policy import set_policy
-from margrave.select.from_rows import COPY_BYTES
 
 if TYPE_CHECKING:
     from margrave.protocols import Fitter, Strategy
@@ -128,6 +127,8 @@ class Costs:
 
 def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
     """What a strategy with a fitter takes, as far as public things tell."""
+    from margrave.select.from_rows import COPY_BYTES
+
     held, wide = strategy.expect_holdings(work.sizes, work.signal), float(work.columns) ** 2
     fixed = START + work.rows * (READ * work.columns + COUNTED * work.pairs)
     fixed += work.unknown * (LOOKS[0] + LOOKS[1] * work.rows)

@@ -118,21 +118,53 @@ class KnownPairs:
         return (*self.shares[first, middle].shape, self.shares[middle, last].shape[1])
 
 
+# Kernels of loops over single cells: with slices they are several times as large to load and as slow.
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def _scale(table, wanted):  # type: ignore[no-untyped-def]
-    """Multiply a table of shape [A, B, C] so that its sum over the first axis is `wanted`, shape [B, C]."""
-    have = np.zeros_like(wanted)
-    for part in table:
-        for b in range(len(wanted)):
-            for c in range(wanted.shape[1]):
-                have[b, c] += part[b, c]
-    for b in range(len(wanted)):
-        for c in range(wanted.shape[1]):
-            have[b, c] = wanted[b, c] / max(have[b, c], 1e-300)
-    for part in table:
-        for b in range(len(wanted)):
-            for c in range(wanted.shape[1]):
-                part[b, c] *= have[b, c]
+def _match_first(table, first):  # type: ignore[no-untyped-def]
+    """Multiply a table of shape [A, B, C] so that its sum over the last axis is `first`, shape [A, B]."""
+    for a in range(table.shape[0]):
+        for b in range(table.shape[1]):
+            have = 0.0
+            for c in range(table.shape[2]):
+                have += table[a, b, c]
+            factor = first[a, b] / max(have, 1e-300)
+            for c in range(table.shape[2]):
+                table[a, b, c] *= factor
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _match_middle(table, middle):  # type: ignore[no-untyped-def]
+    """As `_match_first`, for the sum over the middle axis and `middle`, shape [A, C]."""
+    factors = np.empty(table.shape[2])
+    for a in range(table.shape[0]):
+        factors[:] = 0.0
+        for b in range(table.shape[1]):
+            for c in range(table.shape[2]):
+                factors[c] += table[a, b, c]
+        for c in range(table.shape[2]):
+            factors[c] = middle[a, c] / max(factors[c], 1e-300)
+        for b in range(table.shape[1]):
+            for c in range(table.shape[2]):
+                table[a, b, c] *= factors[c]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _match_last(table, last):  # type: ignore[no-untyped-def]
+    """As `_match_first`, for the sum over the first axis and `last`, shape [B, C]."""
+    factors = np.zeros(last.shape)
+    for a in range(table.shape[0]):
+        for b in range(table.shape[1]):
+            for c in range(table.shape[2]):
+                factors[b, c] += table[a, b, c]
+    for b in range(table.shape[1]):
+        for c in range(table.shape[2]):
+            factors[b, c] = last[b, c] / max(factors[b, c], 1e-300)
+    for a in range(table.shape[0]):
+        for b in range(table.shape[1]):
+            for c in range(table.shape[2]):
+                table[a, b, c] *= factors[b, c]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -148,24 +180,23 @@ def _fit_triple(first, middle, last, passes):  # type: ignore[no-untyped-def]
     Returns:
         Shape [A, B, C]; of sum 1 but for what the pairs contradict each other.
     """
-    table = np.empty((len(first), len(last), last.shape[1]))
     # It starts where the first two attributes are independent given the last one, which `middle` and `last`
     # agree with.
-    for a in range(len(first)):
-        for c in range(last.shape[1]):
-            share = middle[a, c] / max(middle[:, c].sum(), 1e-300)
-            table[a, :, c] = share * last[:, c]
+    shares = np.zeros(last.shape[1])
+    for a in range(len(middle)):
+        for c in range(len(shares)):
+            shares[c] += middle[a, c]
+    table = np.empty((len(first), len(last), len(shares)))
+    for a in range(table.shape[0]):
+        for b in range(table.shape[1]):
+            for c in range(table.shape[2]):
+                table[a, b, c] = middle[a, c] / max(shares[c], 1e-300) * last[b, c]
     # In turn, each pair's sum over the third attribute is made what it should be.
-    for turn in range(1, 3 * passes):
-        if turn % 3 == 1:
-            for a in range(len(first)):
-                for b in range(len(last)):
-                    table[a, b] *= first[a, b] / max(table[a, b].sum(), 1e-300)
-        elif turn % 3 == 2:
-            _scale(table, last)
-        else:
-            for a in range(len(first)):
-                _scale(table[a].reshape((len(last), 1, -1)), middle[a : a + 1])
+    for turn in range(passes):
+        if turn:
+            _match_middle(table, middle)
+        _match_first(table, first)
+        _match_last(table, last)
     return table
 
 

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
-from margrave.measure.discovery import dependencies
-from margrave.measure.discovery.dependencies import Dependencies, may_depend
 from margrave.measure.discovery.kinds import (
     as_written,
     may_be_written,
@@ -22,10 +20,7 @@ from margrave.measure.discovery.kinds import (
     settle_kind,
     votes_on_numbers,
 )
-from margrave.measure.discovery.links import may_relate
 from margrave.measure.discovery.numeric import SHARES, NumericDiscovery, is_narrow
-from margrave.measure.discovery.relations import SHARE, Relations
-from margrave.measure.discovery.text import DiscoveryBudget, TextSearch
 from margrave.measure.discovery.values import steps_of
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import OTHER, rest_of, rows_of
@@ -46,6 +41,7 @@ from margrave.schema.columns import (
 from margrave.schema.schema import Schema, apply_rules
 
 if TYPE_CHECKING:
+    from margrave.measure.discovery.text import DiscoveryBudget
     from margrave.protocols import Source
 
 TEXT_LOOKS = frozenset({"values", "shapes", "distinct", "prefixes"})
@@ -241,6 +237,16 @@ class Discovery:
             raise InputError(
                 invalid("rho", "above 0 when columns are not fully declared", "Declare them all.")
             )
+        return self._discover(schema, rho)
+
+    def _discover(self, schema: Schema, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
+        """As `run`, where something is open."""
+        # Loaded here, as a table that is fully declared needs none of them.
+        from margrave.measure.discovery import dependencies
+        from margrave.measure.discovery.links import may_relate
+        from margrave.measure.discovery.relations import SHARE
+        from margrave.measure.discovery.text import DiscoveryBudget
+
         left = self._ledger.planned - rho
         ruled = frozenset(name for rule in schema.rules for name in rule.names)
         profiled = self._profiles(Schema(schema.columns), rho)
@@ -248,7 +254,8 @@ class Discovery:
         reserve = (
             (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
         )
-        depends = rho * dependencies.SHARE if may_depend(profiled.columns, ruled) else Fraction(0)
+        may_depend = dependencies.may_depend(profiled.columns, ruled)
+        depends = rho * dependencies.SHARE if may_depend else Fraction(0)
         # Rules' columns stay attributes, as their rules need their codes.
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
@@ -270,7 +277,7 @@ class Discovery:
         if depends > 0:
             self._tell("columns that follow from others")
             public = self._ledger.neighbours.public
-            looks = Dependencies(self._source, self._gaussian, self._look, public)
+            looks = dependencies.Dependencies(self._source, self._gaussian, self._look, public)
             profiled, found = looks.run(
                 profiled, [rest_of(m, profiled[m.clique[0]], self._totals) for m in found], depends
             )
@@ -289,6 +296,8 @@ class Discovery:
         self, schema: Schema, found: list[NoisyMarginal], rho: Fraction
     ) -> tuple[Schema, list[NoisyMarginal]]:
         """Code columns by their relations to others; the looks at their own bins are no measurements then."""
+        from margrave.measure.discovery.relations import Relations
+
         rows = rows_of(self._totals)
         cutting, public = (self._least, self._most), self._ledger.neighbours.public
         relations = Relations(self._source, self._gaussian, self._look, cutting, rows, public)
@@ -346,6 +355,8 @@ class Discovery:
         """Some columns known, all of text or none, and the marginals released on the way."""
         texts = [column for column in columns if isinstance(column, Listed)]
         if texts:
+            from margrave.measure.discovery.text import TextSearch
+
             where = (self._source, self._gaussian, self._ledger)
             search = TextSearch(*where, budget, SHARES, rows_of(self._totals), self._tell)
             known, marginals = zip(*search.run(texts, self._attributes), strict=True)

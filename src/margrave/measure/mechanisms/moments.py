@@ -135,7 +135,7 @@ def sum_embedded(rows: Encoded, embedding: Embedding, table: NDArray[np.int16]) 
     return sums
 
 
-@njit(["void(int64[:, ::1], int64[::1], uint16[:, ::1], int16[::1], int64[:, ::1])"], cache=True, nogil=True)
+@njit(cache=True, nogil=True)
 def _add(places, labels, phases, table, sums):  # type: ignore[no-untyped-def]  # pragma: no cover
     """Add every row's cosines and sines to the sums of its label."""
     count = phases.shape[1]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.models._base.pooling import Pooled
-from margrave.models._mixture.additive_dual import Dual, lowest, softmax
+from margrave.models._mixture.additive_dual import Dual, lowest, mean_tilted, softmax
 from margrave.models._sampling.balance import lines_of
 from margrave.models._sampling.rounding import order_by_group, pivotal
 from margrave.schema.domain import Domain
@@ -171,15 +171,16 @@ class Additive:
         Raises:
             InputError: A column is missing, of another length, or has codes that its attribute has not.
         """
+        return _soften(self._lines(columns), self.potentials)
+
+    def _lines(self, columns: Columns) -> Ints:
+        """Lines of the potentials that add up in each row, shape [rows, attributes with potentials and 1]."""
         rest = self.domain.marginalize((self.target,))
         blocks = itertools.pairwise(_starts(rest))
         # An attribute without potentials adds nothing to the sum, so its codes need be neither present nor
         # valid.
         used = [i for i, (first, end) in enumerate(blocks) if self.potentials[first:end].any()]
-        codes = _codes(rest, columns, [*used, len(rest)], None)
-        found = np.empty((len(codes), self.potentials.shape[1]))
-        softmax(codes, self.potentials, found)
-        return found
+        return _codes(rest, columns, [*used, len(rest)])
 
     def draw(self, columns: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
         """A code of the target for every row, shape [rows].
@@ -197,8 +198,9 @@ class Additive:
         shares = self.probabilities(columns)
         return drawn_from(shares, rank_alike(shares), rng)
 
-    def with_shares(self, columns: Columns, wanted: Floats) -> Additive:
-        """The same conditional with biases under which the target's own shares over given rows are as wanted.
+    def with_shares(self, columns: Columns, wanted: Floats) -> tuple[Additive, Floats]:
+        """The same conditional with biases under which the target's own shares over given rows are as wanted,
+        and its probabilities in these rows.
 
         The entropy that a fit weighs against noise draws the shares of a rare code towards even ones, by more
         than the noise of its own count where pairs are far noisier.
@@ -207,19 +209,19 @@ class Additive:
             columns: As in `probabilities`; without rows nothing is changed.
             wanted: The target's distribution, all above 0, shape [target's codes].
         """
-        shares = self.probabilities(columns)
+        lines = self._lines(columns)
+        shares = _soften(lines, self.potentials)
         bias = np.zeros(len(wanted))
         for _ in range(TURNS if len(shares) else 0):
             # One step of proportional fitting: the bias moves by the log of wanted over present shares.
-            moved = shares * np.exp(bias)
-            have = (moved / moved.sum(axis=1, keepdims=True)).mean(axis=0)
+            have = mean_tilted(shares, np.exp(bias))
             if np.abs(have / wanted - 1.0).max() < CLOSE:
                 break
             bias += np.log(wanted / np.maximum(have, 1e-300))
         potentials = self.potentials.copy()
         # A number added to all biases changes no conditional; the mean is taken out so that they stay small.
         potentials[-1] += bias - bias.mean()
-        return replace(self, potentials=potentials)
+        return replace(self, potentials=potentials), _soften(lines, potentials)
 
     def state(self) -> dict[str, Floats]:
         """Arrays from which `restore` builds the same conditional again."""
@@ -335,11 +337,19 @@ def _dual(
     bonds = np.zeros((starts[-1], domain[target]))
     alone = not any(len(column) for column in columns.values())
     measured = _target_tables(rest, target, tables, 1 if alone else 2)
-    codes = _codes(rest, columns, [i for i, _, _ in measured], MOST_ROWS)
-    if alone:
-        codes = np.full((1, len(measured)), starts[-1], dtype=np.int32)
+    which = [i for i, _, _ in measured]
+    rows = 1 if alone else len(next(iter(columns.values())))
+    found = [_column(rest, columns, i, rows) for i in which]
+    if rows > MOST_ROWS:
+        rows, kept = MOST_ROWS, np.arange(MOST_ROWS) * rows // MOST_ROWS  # evenly spread
+        found = [column[kept] for column in found]
+    codes = lines_of(found, [starts[i] for i in which], rows)
     # Every row names one line of each measured table, so a line's count over the rows is its share.
-    shares = np.bincount(codes.ravel(), minlength=len(table)) / len(codes)
+    shares = np.zeros(len(table))
+    for i, column in zip(which, found, strict=True):
+        counts = np.bincount(column)
+        shares[starts[i] : starts[i] + len(counts)] += counts
+    shares /= len(codes)
     for i, values, sigma in measured:
         block, noise = slice(starts[i], starts[i] + len(values)), sigma / total
         table[block], ridge[block] = sum_to_shares(values / total, noise, shares[block]), strength * noise
@@ -353,6 +363,13 @@ def _dual(
             inside = slice(block.start, block.stop - 1)
             ridge[block], bonds[inside] = chain_neighbours(ridge[block], rest.ordered[i])
     return Dual(codes, shares, starts, table, ridge, bonds)
+
+
+def _soften(lines: Ints, potentials: Floats) -> Floats:
+    """The softmax of the sum of the potentials of each row's lines, shape [rows, target's codes]."""
+    found = np.empty((len(lines), potentials.shape[1]))
+    softmax(lines, potentials, found)
+    return found
 
 
 def _starts(rest: Domain) -> list[int]:
@@ -379,20 +396,17 @@ def _target_tables(
     return found
 
 
-def _codes(rest: Domain, columns: Columns, which: Sequence[int], most: int | None) -> Ints:
+def _codes(rest: Domain, columns: Columns, which: Sequence[int]) -> Ints:
     """Lines of the potentials of some attributes in each row, shape [rows, attributes].
 
     Args:
         rest: All attributes but the target.
         columns: Their codes.
         which: Positions in rest, its length for the biases.
-        most: Rows to keep, evenly spread; None for all.
     """
-    starts = _starts(rest)
-    rows = len(next(iter(columns.values()), ()))
-    kept = np.arange(rows) if most is None or rows <= most else np.arange(most) * rows // most
+    starts, rows = _starts(rest), len(next(iter(columns.values()), ()))
     found = [_column(rest, columns, i, rows) for i in which]
-    return lines_of(found, [starts[i] for i in which], kept)
+    return lines_of(found, [starts[i] for i in which], rows)
 
 
 def _column(rest: Domain, columns: Columns, i: int, rows: int) -> NDArray[np.integer[Any]]:

@@ -21,6 +21,8 @@ Ints = NDArray[np.int32]
 
 LOOKED, MOST_BENT = 1 << 13, 1536
 """Rows, at least, from which the Hessian is told, and its size up to which it is inverted."""
+AT_ONCE = 64
+"""Rows whose potentials are summed at once."""
 
 
 class Dual:
@@ -92,7 +94,7 @@ class Dual:
         lines, free = len(self.ridge), self.width - 1
         if not 0 < lines * free <= MOST_BENT:
             return
-        some = self.codes[:: max(1, self.rows // LOOKED)]
+        some = np.ascontiguousarray(self.codes[:: max(1, self.rows // LOOKED)])  # one compiled signature
         bent = np.zeros((lines, lines, free, free))
         _add_crossed(some, at.reshape(self.ridge.shape), bent)
         bent = (bent + bent.swapaxes(0, 1)) / len(some)
@@ -194,6 +196,9 @@ def _add_crossed(codes: Ints, theta: Floats, bent: Floats) -> None:
     """Add diag(p) - p p' of each row, less the first code, to its pairs of lines; half on the diagonal."""
     rows, tables = codes.shape
     free = theta.shape[1] - 1
+    if free == 1:
+        _add_crossed_binary(codes, theta, bent.reshape((len(bent), len(bent))))
+        return
     shares, own = np.empty(free + 1), np.empty((free, free))
     for row in range(rows):
         _soften(codes[row], theta, shares)
@@ -211,10 +216,64 @@ def _add_crossed(codes: Ints, theta: Floats, bent: Floats) -> None:
 
 
 @compile_kernel
+def _add_crossed_binary(codes: Ints, theta: Floats, bent: Floats) -> None:
+    """As `_add_crossed` for two codes, where p (1 - p) is all there is to add."""
+    rows, tables = codes.shape
+    shares = np.empty(2)
+    for row in range(rows):
+        _soften(codes[row], theta, shares)
+        own = shares[1] - shares[1] * shares[1]
+        for j in range(tables):
+            for i in range(j):
+                bent[codes[row, j], codes[row, i]] += own
+            bent[codes[row, j], codes[row, j]] += 0.5 * own
+
+
+@compile_kernel
 def softmax(codes: Ints, theta: Floats, shares: Floats) -> None:
     """Fill shares, shape [rows, target's codes], with each row's softmax."""
-    for row in range(len(codes)):
-        _soften(codes[row], theta, shares[row])
+    rows, tables = codes.shape
+    if theta.shape[1] != 2:
+        for row in range(rows):
+            _soften(codes[row], theta, shares[row])
+        return
+    # Of two codes one has exp(0). Sums of some rows grow side by side, as each waits for its last addition.
+    first, second = np.empty(AT_ONCE), np.empty(AT_ONCE)
+    for start in range(0, rows, AT_ONCE):
+        count = min(AT_ONCE, rows - start)
+        first[:] = 0.0
+        second[:] = 0.0
+        for j in range(tables):
+            for i in range(count):
+                line = codes[start + i, j]
+                first[i] += theta[line, 0]
+                second[i] += theta[line, 1]
+        for i in range(count):
+            small = math.exp(-abs(first[i] - second[i]))
+            high, low = 1.0 / (1.0 + small), small / (1.0 + small)
+            ahead = first[i] >= second[i]
+            shares[start + i, 0] = high if ahead else low
+            shares[start + i, 1] = low if ahead else high
+
+
+@compile_kernel
+def mean_tilted(shares: Floats, factors: Floats) -> Floats:
+    """Mean over rows of shares times factors, each row then divided by its sum, shape [target's codes].
+
+    shares: shape [rows, target's codes], with one row at least. factors: shape [target's codes].
+    """
+    rows, width = shares.shape
+    mean, tilted = np.zeros(width), np.empty(width)
+    for row in range(rows):
+        total = 0.0
+        for y in range(width):
+            tilted[y] = shares[row, y] * factors[y]
+            total += tilted[y]
+        for y in range(width):
+            mean[y] += tilted[y] / total
+    for y in range(width):
+        mean[y] /= rows
+    return mean
 
 
 @compile_summing

@@ -108,9 +108,9 @@ def fit_conditional(
     total: float,
     columns: CodeColumns,
     tolerance: float,
-) -> Conditional:
+) -> tuple[Conditional, Floats]:
     """The conditional that explains the refined attribute's pairs and triples, with the refined attribute's
-    own measured shares.
+    own measured shares; and its probabilities in the rows, shape [rows, refined attribute's codes].
 
     See `fit_additive`; the shares are the nearest distribution to all that was measured of the refined
     attribute's own counts, with one row for each code at least.
@@ -129,17 +129,16 @@ def fit_conditional(
     joint = extended.names[len(domain) :]
     own = [_as_pair(table, target, name) for table, name in zip(triples, joint, strict=True)]
     empty = Conditional(Additive(extended, target, np.empty(0), 0.0, 0, False), tuple(pairs))
-    additive = fit_additive(
-        extended, target, [*tables, *own], total, empty.with_pairs(columns), tolerance=tolerance
-    )
+    rows = empty.with_pairs(columns)
+    additive = fit_additive(extended, target, [*tables, *own], total, rows, tolerance=tolerance)
     counts = one_ways(tables).get(target)
     if counts is None:
-        return Conditional(additive, tuple(pairs))
+        return Conditional(additive, tuple(pairs)), additive.probabilities(rows)
     sum_of_counts = max(float(counts.values.sum()), 1.0)
     nearest = project_simplex(counts.values / sum_of_counts, (counts.sigma / sum_of_counts) ** 2)
     wanted = np.maximum(nearest, 1.0 / max(total, 2.0))
-    additive = additive.with_shares(empty.with_pairs(columns), wanted / wanted.sum())
-    return Conditional(additive, tuple(pairs))
+    additive, shares = additive.with_shares(rows, wanted / wanted.sum())
+    return Conditional(additive, tuple(pairs)), shares
 
 
 def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
@@ -239,30 +238,39 @@ class Refinements:
         self._domain, self._total = model.domain, model.total
         self._columns = _reference(model, seed)
         self._shares: list[NDArray[np.float32]] = []
+        exact: Floats | None = None
         for step in steps:
-            self._catch_up()
-            self._follow(step)
+            self._catch_up(exact)
+            exact = step.probabilities(_without(self._columns, step.target))
+            self._follow(step, exact)
 
-    def learn(self, name: str, tables: Sequence[Pooled]) -> None:
-        """One more refined attribute, drawn after those there are, fitted to its pairs over the reference
-        rows."""
-        self._catch_up()
-        rest = _without(self._columns, name)
-        self._follow(fit_conditional(self._domain, name, tables, self._total, rest, TOLERANCE))
+    def learn(self, names: Sequence[str], tables: Sequence[Pooled]) -> None:
+        """Refined attributes where there are none yet, in the order of drawing, each fitted to its pairs over
+        the reference rows."""
+        exact: Floats | None = None
+        for place, name in enumerate(names):
+            self._catch_up(exact)
+            later = set(names[place + 1 :])
+            # A triple is kept by the last of its attributes to be drawn.
+            own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
+            rest = _without(self._columns, name)
+            step, exact = fit_conditional(self._domain, name, own, self._total, rest, TOLERANCE)
+            self._follow(step, exact)
 
-    def _follow(self, step: Conditional) -> None:
-        """One more refined attribute, once those before it are drawn. Only another refined attribute will ask
-        for its own codes."""
-        shares = step.probabilities(_without(self._columns, step.target))
-        self._shares.append(shares.astype(np.float32))
+    def _follow(self, step: Conditional, exact: Floats) -> None:
+        """One more refined attribute, once those before it are drawn, and its probabilities in each reference
+        row. Only another refined attribute will ask for its own codes."""
+        self._shares.append(exact.astype(np.float32))
         self.steps += (step,)
 
-    def _catch_up(self) -> None:
-        """Draw the last refined attribute, if there is one, anew in the reference rows, as one more
-        follows."""
-        if self.steps:
+    def _catch_up(self, exact: Floats | None) -> None:
+        """Draw the last refined attribute, if there is one, anew in the reference rows, as one more follows.
+
+        exact: its probabilities in each of these rows.
+        """
+        if exact is not None:
             generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, len(self.steps) - 1])
-            self._columns = _redrawn(self.steps[-1], self._columns, generator)
+            self._columns = _redraw(self.steps[-1], self._columns, exact, generator)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -347,7 +355,8 @@ class Refinements:
         drawn = model.draw_unrefined(rows, rng, evidence, deadline)
         columns = dict(zip(self._domain.names, drawn, strict=True))
         for step in self.steps:
-            columns = _redrawn(step, columns, rng)
+            shares = step.probabilities(_without(columns, step.target))
+            columns = _redraw(step, columns, shares, rng)
         return [columns[name] for name in self._domain.names]
 
     def _weigh_proposals(
@@ -362,10 +371,10 @@ class Refinements:
         # Importance weights: the conditionals of the given codes over the mixture's own, by which rows came.
         logs = -np.log(model.find_probability(columns, asked))
         for step in self.steps:
-            if step.target not in asked:
-                columns = _redrawn(step, columns, rng)
-                continue
             shares = step.probabilities(_without(columns, step.target))
+            if step.target not in asked:
+                columns = _redraw(step, columns, shares, rng)
+                continue
             own = np.take_along_axis(shares, asked[step.target][:, None], axis=1)[:, 0]
             logs += np.log(np.maximum(own, 1e-300))
         # The largest of log weight plus Gumbel noise is a draw in proportion to the weights.
@@ -469,11 +478,7 @@ def learn_refinements(
         seed: Of the reference rows.
     """
     refinements = Refinements(model, (), seed)
-    for place, name in enumerate(names):
-        later = set(names[place + 1 :])
-        # A triple is kept by the last of its attributes to be drawn.
-        own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
-        refinements.learn(name, own)
+    refinements.learn(names, tables)
     return refinements
 
 
@@ -538,14 +543,15 @@ def _without(columns: Mapping[str, Longs], name: str) -> Columns:
     return {other: column for other, column in columns.items() if other != name}
 
 
-def _redrawn(step: Conditional, columns: Mapping[str, Longs], rng: np.random.Generator) -> Columns:
-    """The rows with one refined attribute drawn anew by its probabilities in each row.
+def _redraw(
+    step: Conditional, columns: Mapping[str, Longs], shares: Floats, rng: np.random.Generator
+) -> Columns:
+    """The rows with one refined attribute drawn anew by its probabilities in each row, `shares`.
 
     Its codes are then swapped between rows of like probabilities, with the Metropolis rule for the
     probabilities, while that brings the counts of its pairs closer to their expectations.
     """
     rest = _without(columns, step.target)
-    shares = step.probabilities(rest)
     alike = rank_alike(shares)
     drawn = drawn_from(shares, alike, rng)
     if len(rest) and len(drawn) > 1:

@@ -34,20 +34,24 @@ BLOCK = 1 << 12
 to memory once for each of their codes."""
 
 
-def lines_of(columns: Sequence[NDArray[np.integer[Any]]], firsts: Sequence[int] | Longs, rows: Longs) -> Ints:
+def lines_of(
+    columns: Sequence[NDArray[np.integer[Any]]], firsts: Sequence[int] | Longs, rows: Longs | int
+) -> Ints:
     """Codes side by side, one attribute after another in number, shape [rows, columns].
 
     Args:
         columns: Codes of each attribute.
         firsts: What is added to the codes of each.
-        rows: Which rows, in which order.
+        rows: Which rows, in which order; or how many, from the first.
     """
-    lines = np.empty((len(rows), len(columns)), dtype=np.int32)
-    for first in range(0, len(rows), BLOCK):
+    count = rows if isinstance(rows, int) else len(rows)
+    lines = np.empty((count, len(columns)), dtype=np.int32)
+    for first in range(0, count, BLOCK):
         # A block of lines is filled column by column while it lies in the cache.
-        part = slice(first, first + BLOCK)
+        part = slice(first, min(first + BLOCK, count))
+        some = part if isinstance(rows, int) else rows[part]
         for v, column in enumerate(columns):
-            lines[part, v] = column[rows[part]] + firsts[v]
+            lines[part, v] = column[some] + firsts[v]
     return lines
 
 

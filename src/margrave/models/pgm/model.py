@@ -22,7 +22,6 @@ from margrave.limits import Deadline
 from margrave.models._base.constraints import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models._sampling.balance import balance_column
-from margrave.models._sampling.repair import repair, steer
 from margrave.models._sampling.rounding import draw_column, hand_out, order_by_group, round_counts
 from margrave.models.pgm.estimate import Solution
 from margrave.models.pgm.inference import Inference
@@ -254,6 +253,9 @@ def draw(
         rng: Source of randomness.
         deadline: After it groups are left as they were dealt, and nothing is repaired.
     """
+    # Kernels that a model which is only compared with another never needs.
+    from margrave.models._sampling.repair import repair, steer
+
     count = len(layout.sizes)
     codes = np.zeros((count, rows), dtype=code_dtype(max(layout.sizes, default=1)))
     if rows == 0:

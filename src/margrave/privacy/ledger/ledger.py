@@ -19,7 +19,6 @@ from typing import NoReturn, TypeVar
 from margrave.errors import BudgetError, InputError, invalid
 from margrave.privacy.accounting.accountants import Accountant, event_delta
 from margrave.privacy.accounting.events import Event, GaussianEvent
-from margrave.privacy.ledger.book_run import describe_refusal
 from margrave.privacy.ledger.history import FULLY_SPENT, Answer, History, LedgerHeader, Replay, RunJournal
 from margrave.privacy.ledger.journal import Journal
 from margrave.privacy.noise.source import BitSource, RepeatableSource, SecureSource
@@ -389,6 +388,8 @@ class Ledger:
         Args:
             error: Why; None if nobody wants the run any more.
         """
+        from margrave.privacy.ledger.book_run import describe_refusal
+
         if self._journal is not None:
             self._journal.discard("given back" if error is None else describe_refusal(error))
 

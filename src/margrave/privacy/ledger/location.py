@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from margrave.errors import InputError, MargraveError, invalid
 from margrave.privacy.ledger.book_file import SUFFIXES
-from margrave.privacy.ledger.book_run import describe_refusal
 from margrave.privacy.ledger.history import DatasetHistory, LedgerHeader, RunJournal, read_history
 from margrave.privacy.ledger.journal import Journal
 
@@ -78,6 +77,8 @@ class LedgerLocation:
         if not self.in_book:
             yield None
             return
+        from margrave.privacy.ledger.book_run import describe_refusal
+
         book = self._book()
         number = book.begin_attempt(self.dataset or "", self.analyst or "")
         try:
