@@ -32,7 +32,7 @@ LITTLE_WORK, MORE_PASSES = 1 << 22, 4
 """Rows times squared attributes up to which so many times as many swaps are tried and states of latent
 blocks are balanced before codes are drawn from them. Both take a tenth of a second at most there. With more
 swaps pairs of 944 and 2,000 rows of the choosing half come 1 to 2 % nearer, with balanced states those of
-accounts-a at epsilon 5 4 %, others none (bench/LOG.md)."""
+accounts-a at epsilon 5 3 %, others none (bench/LOG.md)."""
 
 MIN_WIDE_CODES = 512
 """Codes from which on attributes under rules are not looked at while others are balanced."""
