@@ -200,6 +200,10 @@ def test_three_wide_attributes_are_drawn_along_a_tree() -> None:
     model = fitter().fit(domain, made)
     assert isinstance(model, GroupedMixture)
     assert {wide.names for wide in model.wide} == {("a", "b"), ("b", "c")}
+    with pytest.raises(ReleaseError):
+        fitter().restore(
+            domain, made, dict(model.state()) | {"wide_pairs": np.array([[0, 1], [1, 2], [0, 2]])}
+        )
     rows = model.sample(200_000, np.random.default_rng(0))
     for wide in model.wide:
         found = np.zeros((CODES, CODES))

@@ -343,11 +343,13 @@ class GroupedModel(Model, Generic[Inner]):
         rows = len(columns[child])
         own = groups[child][columns[child]]
         lines = np.stack(
-            [*(groups[n][columns[n]] if n in groups else columns[n] for n in others), own]
-        ).astype(np.int32)
+            [*(groups[n][columns[n]] if n in groups else columns[n] for n in others), own],
+            dtype=np.int32,
+            casting="same_kind",
+        )
         tables = self.inner.project_many([(name, child) for name in others])
         expected = [table * (rows / max(float(table.sum()), 1e-300)) for table in tables]
-        by = np.argsort(columns[parent], kind="stable")
+        by = order_by_group(columns[parent], self.domain[parent])
         # Weights of 0 keep rows that are alone with their parent's code where they are.
         none = np.zeros((self.domain[parent], inner[child]))
         keys, last = columns[parent], len(others)

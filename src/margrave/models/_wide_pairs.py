@@ -136,15 +136,20 @@ def choose_wide_pairs(grouping: CodeGrouping, tables: Sequence[Pooled]) -> list[
             )
             shares = np.where(evident, np.maximum(table.values, 0.0), rest)
             ranked.append((-dependence(shares / max(float(shares.sum()), 1e-300)), table.clique))
+    return _keep_tree([pair for _, pair in sorted(ranked, key=lambda one: one[0])])
+
+
+def _keep_tree(pairs: Sequence[Clique]) -> list[Clique]:
+    """The pairs of which each has an attribute that none before it has."""
     # A pair draws one attribute given the other, so a pair of two that are drawn already would have nothing
-    # left to say; the most dependent ones come first.
+    # left to say.
     settled: set[str] = set()
-    chosen: list[Clique] = []
-    for _, pair in sorted(ranked, key=lambda one: one[0]):
+    kept: list[Clique] = []
+    for pair in pairs:
         if not settled.issuperset(pair):
-            chosen.append(pair)
+            kept.append(pair)
             settled.update(pair)
-    return chosen
+    return kept
 
 
 def leave_out_pairs(
@@ -196,7 +201,8 @@ def restore_wide_pairs(
     """The pairs that a saved state names, from the measurements saved beside it; see `estimate_wide_pairs`.
 
     Raises:
-        ReleaseError: The state names pairs that were not measured or are not modelled in groups.
+        ReleaseError: The state names pairs that were not measured or are not modelled in groups, or one too
+            many: of two attributes that others have settled.
     """
     places = np.asarray(state.get("wide_pairs", np.zeros((0, 2))), dtype=np.float64)
     known = set(range(len(grouping.domain)))
@@ -205,7 +211,8 @@ def restore_wide_pairs(
     # Only their names are saved: the tables are among the measurements, and are not held twice.
     pairs = [(grouping.domain.names[int(a)], grouping.domain.names[int(b)]) for a, b in places]
     measured = {table.clique for table in tables}
-    if not all(pair in measured and grouping.groups.keys() >= set(pair) for pair in pairs):
+    sound = all(pair in measured and grouping.groups.keys() >= set(pair) for pair in pairs)
+    if not sound or _keep_tree(pairs) != pairs:
         raise ReleaseError(invalid("state", "of wide pairs that were measured", "The release is damaged."))
     return estimate_wide_pairs(model, grouping, tables, pairs)
 
