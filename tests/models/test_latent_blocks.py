@@ -19,6 +19,7 @@ from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.objective import LatentBlockPart, Objective, Point, point
 from margrave.models.mixture.policy import Setting
+from margrave.models.mixture.rank_moments import find_rank_moments
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -93,19 +94,23 @@ def _double(part: LatentBlockPart, at: Point, stacked: Stacked) -> None:
 
 @pytest.mark.parametrize(("smoothness", "state_penalty"), [(0.0, 1.0), (40.0, 1.0), (40.0, 3.0)])
 @pytest.mark.parametrize("inferred", [False, True])
+@pytest.mark.parametrize("members", [(0, 1), (0, 3)])
 def test_the_gradients_are_those_of_the_value(
-    smoothness: float, state_penalty: float, inferred: bool
+    smoothness: float, state_penalty: float, inferred: bool, members: tuple[int, int]
 ) -> None:
+    """Two ordered attributes have a rank moment: from inside of the latent block, or from outside."""
     rng, made = np.random.default_rng(0), measured(300.0)
     if inferred:  # a pair inside the latent block
         made = [InferredMarginal(m.clique, m.values, m.sigma) if m.clique == ("a", "b") else m for m in made]
     stacked = stack(DOMAIN, pool(DOMAIN, made, inferred=True), float(ROWS))
     at = point(rng.standard_normal((47, 5)).astype(np.float32), rng.standard_normal(5), stacked.starts)
-    part = LatentBlockPart(stacked, (0, 1), at.logs, 5, 200.0, smoothness, rng, state_penalty)
+    moments = find_rank_moments(stacked)
+    assert not moments.empty
+    part = LatentBlockPart(stacked, members, at.logs, 5, 200.0, smoothness, rng, state_penalty, moments)
     _double(part, at, stacked)
     at.settle(stacked.starts)
     part.settle()
-    objective = Objective(stacked, 5, 200.0, smoothness, [part])
+    objective = Objective(stacked, 5, 200.0, smoothness, [part], moments)
     for name in ("gradient", "_scaled", "_model"):
         setattr(objective, name, np.zeros(getattr(objective, name).shape))
     _, by_weight = objective(at)

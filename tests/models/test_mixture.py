@@ -19,6 +19,7 @@ from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, point
 from margrave.models.mixture.policy import BLOCK_PENALTY_SHARE, PILOT_COMPONENTS, Setting, set_policy
+from margrave.models.mixture.rank_moments import find_rank_moments
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -59,11 +60,16 @@ def unbought(made: list[NoisyMarginal], pairs: set[tuple[str, str]]) -> list[Noi
 @pytest.mark.parametrize("inferred", [set(), {(DOMAIN.names[0], DOMAIN.names[2])}])
 def test_the_gradient_is_that_of_the_value(inferred: set[tuple[str, str]]) -> None:
     rng = np.random.default_rng(1)
-    stacked = stack(DOMAIN, pool(DOMAIN, unbought(measured(300.0), inferred)), 10_000.0)
+    stacked = stack(DOMAIN, pool(DOMAIN, unbought(measured(300.0), inferred), inferred=True), 10_000.0)
     logs = rng.standard_normal((15, 4)).astype(np.float32)
     weigh = rng.standard_normal(4)
-    for information, smoothness in ((0.0, 0.0), (200.0, 0.0), (0.0, 300.0), (200.0, 300.0)):
-        objective = Objective(stacked, 4, information, smoothness)
+    moments = find_rank_moments(stacked)
+    assert moments.empty is bool(inferred)  # (a, c) is the only pair of ordered attributes
+    for information, smoothness, asked in (
+        *((0.0, 0.0, None), (200.0, 0.0, None), (0.0, 300.0, None), (200.0, 300.0, None)),
+        *((0.0, 0.0, moments), (200.0, 300.0, moments)),
+    ):
+        objective = Objective(stacked, 4, information, smoothness, moments=asked)
         at = point(logs, weigh, stacked.starts)
         _, by_weight = objective(at)
         objective.centre()

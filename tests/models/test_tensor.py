@@ -19,6 +19,7 @@ from margrave.models._torch.device import Device, open_device
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, Point, point
+from margrave.models.mixture.rank_moments import find_rank_moments
 from margrave.models.mixture.tensor import TensorObjective, TensorPoint, descend_tensors
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.inference import Inference
@@ -75,7 +76,8 @@ def start(precision: type) -> Point:
 
 def compiled(precision: type, information: float, smoothness: float, inferred: bool = False) -> Objective:
     """The compiled objective with feasible share in this precision; the kernels take either."""
-    made = Objective(stacked(inferred), 12, information, smoothness)
+    tables = stacked(inferred)
+    made = Objective(tables, 12, information, smoothness, moments=find_rank_moments(tables))
     made.gradient, made._scaled, made._model = (
         # Room to work in that holds nothing yet: whatever lies there need not survive a cast.
         np.empty(part.shape, precision)
@@ -94,7 +96,8 @@ def test_value_and_derivatives_are_those_of_the_kernels(
     at, on = start(np.float64), open_device(device)
     assert on is not None
     ours = compiled(np.float64, *penalties, inferred)
-    theirs = TensorObjective(stacked(inferred), *penalties, on, double=True)
+    tables = stacked(inferred)
+    theirs = TensorObjective(tables, *penalties, on, find_rank_moments(tables), double=True)
     value, by_weight = ours(at)
     there = TensorPoint(*(on.put(p, on.torch.float64) for p in (at.logs, at.weigh, at.shares, at.weights)))
     found, pulls, gradient = theirs(there)
@@ -112,7 +115,9 @@ def test_a_descent_in_double_precision_ends_where_the_kernels_end(device: str, s
     here, there, on = start(np.float64), start(np.float64), open_device(device)
     assert on is not None
     ours = descend(compiled(np.float64, 300.0, 100.0), here, steps, 0.1)
-    theirs = descend_tensors(TensorObjective(stacked(), 300.0, 100.0, on, double=True), there, steps, 0.1)
+    moments = find_rank_moments(stacked())
+    objective = TensorObjective(stacked(), 300.0, 100.0, on, moments, double=True)
+    theirs = descend_tensors(objective, there, steps, 0.1)
     assert theirs.steps == ours.steps == steps
     assert theirs.value == pytest.approx(ours.value, rel=1e-5)
     assert theirs.gap == pytest.approx(ours.gap, rel=1e-3)

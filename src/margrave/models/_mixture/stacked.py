@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from margrave.models._mixture.constraint_blocks import ConstrainedTables, stack_
 from margrave.schema.domain import Domain
 
 Singles = NDArray[np.float32]
+Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 
@@ -70,6 +71,17 @@ class Stacked:
     def attributes(self) -> int:
         """Number of attributes."""
         return len(self.starts) - 1
+
+    def one_way(self, place: int) -> Floats:
+        """Noisy proportions of an attribute's codes: measured themselves, else summed out of its first
+        measured pair; all alike where it has neither, so that they need not sum to 1."""
+        part = slice(self.starts[place], self.starts[place + 1])
+        if self.one_weights[part].any():
+            return self.ones[part].astype(np.float64)
+        for start, end in pairwise(self.starts.tolist()):
+            if self.pair_weights[part, start:end].any():
+                return np.asarray(self.pairs[part, start:end].sum(axis=1, dtype=np.float64))
+        return np.ones(part.stop - part.start)
 
 
 def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:

@@ -16,6 +16,7 @@ from margrave.models._mixture.constraint_blocks import MIN_LOG_PROBABILITY, rake
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked
 from margrave.models.mixture.objective import SPREAD, LatentBlockPart, Objective, Point, log_shares, point
+from margrave.models.mixture.rank_moments import RankMoments
 from margrave.schema.domain import Domain
 
 Singles = NDArray[np.float32]
@@ -170,7 +171,9 @@ def resume(stacked: Stacked, model: MixtureModel) -> Point:
     return point(log_shares(model.fitted), np.log(np.maximum(model.weights, 1e-300)), stacked.starts)
 
 
-def prefer_product(stacked: Stacked, run: Run, penalty: float, smoothness: float) -> Run:
+def prefer_product(
+    stacked: Stacked, run: Run, penalty: float, smoothness: float, moments: RankMoments | None = None
+) -> Run:
     """A descent that the clock ended, or the product of the measured one-ways where its objective is lower.
 
     A descent starts at components that are scattered around the one-ways, and takes some steps to get nearer
@@ -181,6 +184,7 @@ def prefer_product(stacked: Stacked, run: Run, penalty: float, smoothness: float
         run: Where the descent ended.
         penalty: Of a nat of dependence.
         smoothness: Of unlike neighbours among ordered codes.
+        moments: What the descent's objective asked of rank moments.
     """
     at = point(_one_way_logs(stacked), np.zeros(1), stacked.starts)
     for tables in stacked.tied:  # within constraints a product of the one-ways has others
@@ -190,7 +194,7 @@ def prefer_product(stacked: Stacked, run: Run, penalty: float, smoothness: float
         raked = np.concatenate(rake_block(tables.constraint, blocks, np.ones(1)))
         at.logs[tables.rows] = np.maximum(np.log(np.maximum(raked, 1e-300)), MIN_LOG_PROBABILITY)
     at.settle(stacked.starts)
-    value, _ = Objective(stacked, 1, penalty, smoothness)(at)
+    value, _ = Objective(stacked, 1, penalty, smoothness, moments=moments)(at)
     return run if run.descent.value < value else Run(at, replace(run.descent, value=value))
 
 
@@ -200,7 +204,7 @@ def _one_way_logs(stacked: Stacked) -> Singles:
     for i in range(stacked.attributes):
         part = slice(stacked.starts[i], stacked.starts[i + 1])
         # Noise may make counts negative, which have no logarithm.
-        base = np.maximum(_one_way(stacked, part), 1e-6)
+        base = np.maximum(stacked.one_way(i), 1e-6)
         logs[part, 0] = np.log(base / base.sum())
     return logs
 
@@ -215,14 +219,3 @@ def _exact(stacked: Stacked, shares: NDArray[np.float32]) -> Floats:
             exact[part] = 1.0
         exact[part] /= exact[part].sum(axis=0)
     return exact
-
-
-def _one_way(stacked: Stacked, part: slice) -> Floats:
-    """Noisy proportions of one attribute: measured itself, else summed out of its first measured pair."""
-    if stacked.one_weights[part].any():
-        return stacked.ones[part].astype(np.float64)
-    for j in range(stacked.attributes):
-        other = slice(stacked.starts[j], stacked.starts[j + 1])
-        if stacked.pair_weights[part, other].any():
-            return np.asarray(stacked.pairs[part, other].sum(axis=1, dtype=np.float64))
-    return np.ones(part.stop - part.start)

@@ -43,6 +43,7 @@ from margrave.models.mixture.policy import (
     search_penalties,
     set_policy,
 )
+from margrave.models.mixture.rank_moments import find_rank_moments
 from margrave.models.mixture.tensor import (
     A_TENSOR_CODE,
     A_TENSOR_SQUARE,
@@ -332,23 +333,26 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             self.smoothness * setting.penalty,
             open_device(self.device),
         )
+        moments = find_rank_moments(stacked)
         if device is not None:
-            on = TensorObjective(stacked, penalty, smoothness, device)
+            on = TensorObjective(stacked, penalty, smoothness, device, moments)
             run = Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over))
         else:
             latent_blocks = [
-                LatentBlockPart(stacked, group, at.logs, components, penalty, smoothness, rng, STATE_PENALTY)
+                LatentBlockPart(
+                    stacked, group, at.logs, components, penalty, smoothness, rng, STATE_PENALTY, moments
+                )
                 for group in setting.groups
             ]
             if warm is not None:
                 for part, block in zip(latent_blocks, warm.latent_blocks, strict=True):
                     part.move_to(block)
-            objective = Objective(stacked, components, penalty, smoothness, latent_blocks)
+            objective = Objective(stacked, components, penalty, smoothness, latent_blocks, moments)
             descent = descend(objective, at, self.steps, self.rate, lambda: effort.over)
             run = Run(at, descent, latent_blocks)
         # A descent that the deadline cut short may still be worse than no dependence at all.
         if run.descent.steps < self.steps:
-            run = prefer_product(stacked, run, penalty, smoothness)
+            run = prefer_product(stacked, run, penalty, smoothness, moments)
         return make_model(domain, rows, stacked, run, penalty)
 
     def choose(self, domain: Domain, tables: Sequence[Pooled], rows: float, effort: Effort = FULL) -> Choice:

@@ -22,6 +22,7 @@ from margrave.models._mixture.stacked import Stacked
 from margrave.models._torch.device import Device
 from margrave.models.mixture.descent import LAST, MEMORY, Descent
 from margrave.models.mixture.objective import FLOOR, Point
+from margrave.models.mixture.rank_moments import RankMoments
 
 
 class TensorTie:
@@ -124,11 +125,18 @@ class TensorObjective:
         information: Penalty per nat of dependence, in the units of the squared residuals.
         smoothness: Penalty of unlike neighbours among ordered codes.
         device: Where to compute.
+        moments: What is asked of rank moments besides; None for nothing.
         double: Compute in double precision, which the compiled kernels do not.
     """
 
     def __init__(
-        self, stacked: Stacked, information: float, smoothness: float, device: Device, double: bool = False
+        self,
+        stacked: Stacked,
+        information: float,
+        smoothness: float,
+        device: Device,
+        moments: RankMoments | None = None,
+        double: bool = False,
     ) -> None:
         torch = device.torch
         self.stacked = stacked
@@ -157,6 +165,14 @@ class TensorObjective:
         self._owner = device.put(owner, torch.int64)
         member = np.arange(stacked.attributes)[:, None] == owner[None, :]
         self._member = device.put(member, self.dtype)
+        self._moments: Any = None
+        if moments is not None and not moments.empty:
+            # One line an attribute, its codes' scores in their places.
+            scores = device.put(member * moments.scores, self.dtype)
+            self._moments = (
+                scores,
+                *(device.put(part, self.dtype) for part in (moments.targets, moments.weights)),
+            )
         low = _neighbours(stacked)
         self._low, self._high = device.put(low, torch.int64), device.put(low + 1, torch.int64)
 
@@ -174,6 +190,8 @@ class TensorObjective:
         # The symmetric table holds every pair twice, hence the half.
         value = 0.5 * torch.linalg.vecdot(miss, pull).to(wide).sum()
         gradient = pull.mul_(2.0) @ shares
+        if self._moments is not None:
+            value = value + self._pull_moments(gradient, shares, at.weights)
         by_weight = 0.5 * (gradient * shares).sum(0).to(wide)
         short = ones - self._ones
         offset = 2.0 * self._one_weights * short
@@ -216,6 +234,15 @@ class TensorObjective:
     def _spread(self, table: Any) -> Any:
         """What is said of attributes said of each of their codes, shape [codes, components]."""
         return table.index_select(0, self._owner)
+
+    def _pull_moments(self, gradient: Any, shares: Any, weights: Any) -> Any:
+        """See `RankMoments.pull`; the value is a tensor in the device's most precise type."""
+        scores, targets, precisions = self._moments
+        means = scores @ shares
+        miss = (means * weights) @ means.T - targets
+        pull = precisions * miss
+        gradient += scores.T @ (2.0 * (pull @ means))
+        return 0.5 * (pull * miss).to(self.device.wide).sum()
 
     def _smooth(self, gradient: Any, shares: Any, weights: Any, ones: Any, by_weight: Any) -> Any:
         """The penalty of unlike neighbours, added to both derivatives; see `objective._smooth`.
