@@ -58,8 +58,9 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     "measure": {
         "mechanisms": set(),
         "public": set(),
+        "binding": set(),
         "discovery": {"mechanisms"},
-        "curator": {"discovery", "mechanisms", "public"},
+        "curator": {"binding", "discovery", "mechanisms", "public"},
     },
     "models": {
         "registry": {"_base"},

@@ -186,6 +186,8 @@ def write_bibliography(path: Path) -> str:
         parts += [f"{entry[field]}." for field in ("booktitle", "journal") if field in entry]
         if "eprint" in entry:
             parts.append(f"arXiv {entry['eprint']}.")
+        if "doi" in entry:
+            parts.append(f"doi {entry['doi']}.")
         if "note" in entry:
             parts.append(f"*{entry['note']}*")
         lines.append(f"- {' '.join(parts)}")

@@ -78,8 +78,7 @@ class Source(Protocol):
     def read_as(self, columns: Sequence[Column]) -> Source:
         """The table with the texts of some columns read in the formats that these columns have.
 
-        Each cell is read by itself, so that answers stay additive. What is bound is not: a known schema
-        says itself how its columns are written.
+        Each cell is read by itself: answers stay additive. A known schema says how its columns are written.
         """
 
     def rows(self) -> Counts:
@@ -96,9 +95,7 @@ class Source(Protocol):
         """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
 
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
-        """Cells with a reading by the first step they are a multiple of, see `schema.queries`: [steps +
-        1].
-        """
+        """Cells with a reading by the first step they are a multiple of (`schema.queries`): [steps + 1]."""
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by how a moment, time, number or mark is spelt, `schema.storage.spelling`:
@@ -240,6 +237,11 @@ class Curator(Protocol):
         self, cliques: Sequence[Clique], expected: Sequence[NDArray[np.float64]], rho: Fraction
     ) -> NDArray[np.float64]:
         """L1(counts, expected) of each candidate with Gaussian noise, shape [candidates]; rho for all."""
+
+    def correlate(
+        self, pairs: Sequence[Clique], signs: Mapping[str, NDArray[np.int64]], rho: Fraction
+    ) -> tuple[NDArray[np.float64], float]:
+        """Sums over rows of products of two attributes' signs, with Gaussian noise, and their sigma."""
 
     def answer(self, verb: Verb, rho: Fraction) -> tuple[NDArray[np.float64], float]:
         """What a verb from outside the package asks, with Gaussian noise, and its sigma; costs rho."""

@@ -158,10 +158,15 @@ def _slope() -> Slope:
     return Slope(_labelled(), "logistic", np.zeros(2), 1.0)
 
 
+def _signs() -> dict[str, Any]:
+    return {"a": np.array([-1, 0, 1]), "b": np.array([-1, 1])}
+
+
 VERBS: dict[str, Callable[[Curator], Any]] = {
     "answer": lambda curator: curator.answer(Odd(), RHO),
     "appraise": lambda curator: curator.appraise([("a", "b"), ("a",)], _tables(), RHO),
     "choose": lambda curator: curator.choose([("a", "b"), ("a",)], _tables(), RHO),
+    "correlate": lambda curator: curator.correlate([("a", "b")], _signs(), RHO),
     "discover": lambda curator: curator.discover(None, RHO),
     "domain": lambda curator: curator.domain,
     "measure": lambda curator: curator.measure([("a",), ("a", "b")], RHO),
@@ -178,6 +183,7 @@ VERBS: dict[str, Callable[[Curator], Any]] = {
 }
 """Whatever may touch the rows, each done once."""
 PRICES = dict.fromkeys(("answer", "appraise", "choose", "measure"), price_question(2, 3 + 3 * 2))
+PRICES["correlate"] = price_question(1, 3 * 2)
 PRICES |= dict.fromkeys(("statistics", "sums"), price_question(4, 1 + 3 + 2 + 3 * 2))
 """Seconds that a verb counts for, by the number and the size of its tables, however long it takes."""
 TRIED = [

@@ -19,7 +19,7 @@ from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, point
 from margrave.models.mixture.policy import BLOCK_PENALTY_SHARE, PILOT_COMPONENTS, Setting, set_policy
-from margrave.models.mixture.rank_moments import find_rank_moments
+from margrave.models.mixture.score_moments import find_rank_moments
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
 
@@ -66,8 +66,8 @@ def test_the_gradient_is_that_of_the_value(inferred: set[tuple[str, str]]) -> No
     moments = find_rank_moments(stacked)
     assert moments.empty is bool(inferred)  # (a, c) is the only pair of ordered attributes
     for information, smoothness, asked in (
-        *((0.0, 0.0, None), (200.0, 0.0, None), (0.0, 300.0, None), (200.0, 300.0, None)),
-        *((0.0, 0.0, moments), (200.0, 300.0, moments)),
+        *((0.0, 0.0, []), (200.0, 0.0, []), (0.0, 300.0, []), (200.0, 300.0, [])),
+        *((0.0, 0.0, [moments]), (200.0, 300.0, [moments])),
     ):
         objective = Objective(stacked, 4, information, smoothness, moments=asked)
         at = point(logs, weigh, stacked.starts)

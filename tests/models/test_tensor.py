@@ -19,13 +19,13 @@ from margrave.models._torch.device import Device, open_device
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, Point, point
-from margrave.models.mixture.rank_moments import find_rank_moments
+from margrave.models.mixture.score_moments import find_score_moments
 from margrave.models.mixture.tensor import TensorObjective, TensorPoint, descend_tensors
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.tensor import TensorInference
 from margrave.models.pgm.tree import Layout
-from margrave.release import InferredMarginal, NoisyMarginal
+from margrave.release import InferredMarginal, MedialCorrelation, NoisyMarginal
 from margrave.schema.domain import Domain
 
 needs_torch = pytest.mark.needs_extra("torch")
@@ -63,7 +63,9 @@ def measured(sigma: float) -> list[NoisyMarginal]:
 
 def stacked(inferred: bool = False) -> Stacked:
     """The measurements, and the pair that is missing inferred to be independent."""
-    extra = InferredMarginal((DOMAIN.names[1], DOMAIN.names[3]), np.zeros((3, 2)), 40.0)
+    signs = np.array([-1.0, 1.0, 0.0]), np.array([-1.0, 1.0])
+    medial = MedialCorrelation(signs, 0.3, 0.02)
+    extra = InferredMarginal((DOMAIN.names[1], DOMAIN.names[3]), np.zeros((3, 2)), 40.0, medial=medial)
     tables = [*measured(60.0), *([extra] if inferred else [])]
     return stack(DOMAIN, pool(DOMAIN, tables, inferred=inferred), ROWS)
 
@@ -77,7 +79,7 @@ def start(precision: type) -> Point:
 def compiled(precision: type, information: float, smoothness: float, inferred: bool = False) -> Objective:
     """The compiled objective with feasible share in this precision; the kernels take either."""
     tables = stacked(inferred)
-    made = Objective(tables, 12, information, smoothness, moments=find_rank_moments(tables))
+    made = Objective(tables, 12, information, smoothness, moments=find_score_moments(tables))
     made.gradient, made._scaled, made._model = (
         # Room to work in that holds nothing yet: whatever lies there need not survive a cast.
         np.empty(part.shape, precision)
@@ -97,7 +99,7 @@ def test_value_and_derivatives_are_those_of_the_kernels(
     assert on is not None
     ours = compiled(np.float64, *penalties, inferred)
     tables = stacked(inferred)
-    theirs = TensorObjective(tables, *penalties, on, find_rank_moments(tables), double=True)
+    theirs = TensorObjective(tables, *penalties, on, find_score_moments(tables), double=True)
     value, by_weight = ours(at)
     there = TensorPoint(*(on.put(p, on.torch.float64) for p in (at.logs, at.weigh, at.shares, at.weights)))
     found, pulls, gradient = theirs(there)
@@ -115,7 +117,7 @@ def test_a_descent_in_double_precision_ends_where_the_kernels_end(device: str, s
     here, there, on = start(np.float64), start(np.float64), open_device(device)
     assert on is not None
     ours = descend(compiled(np.float64, 300.0, 100.0), here, steps, 0.1)
-    moments = find_rank_moments(stacked())
+    moments = find_score_moments(stacked())
     objective = TensorObjective(stacked(), 300.0, 100.0, on, moments, double=True)
     theirs = descend_tensors(objective, there, steps, 0.1)
     assert theirs.steps == ours.steps == steps

@@ -161,11 +161,17 @@ def _run(
         curator = Curator(source, ledger)
         domain = curator.discover(None, ledger.total / 2).domain
         cliques = [*combinations(domain.names, 1), *combinations(domain.names, 2), ()]
-        share = ledger.remaining / (2 * len(cliques) + 2)
+        share = ledger.remaining / (2 * len(cliques) + 3)
         curator.measure(cliques, share)
         expected = [np.full(domain.shape(c), 0.3 + len(c)) for c in cliques]
         curator.appraise(cliques, expected, share)
         curator.appraise(cliques, [np.full(domain.shape(c), 1e6) for c in cliques], share)
+        pairs = [clique for clique in cliques if len(clique) == 2]
+        signs = {
+            n: np.where(np.arange(size) % 2 == 0, 1, -1)
+            for n, size in zip(domain.names, domain.sizes, strict=True)
+        }
+        curator.correlate(pairs, signs, share)
         weights, penalties = list(range(len(cliques))), [0.7] * len(cliques)
         curator.choose(cliques, expected, share)
         curator.choose(cliques, expected, share, weights=weights, penalties=penalties)
@@ -214,7 +220,7 @@ def test_nothing_moves_further_than_the_ledger_says(
             if isinstance(event, PartitionEvent):
                 assert len(a.keys() - b.keys()) <= neighbours.new_values
             seen.add(event.what.split(" of ")[0])
-    assert {"profile", "bounds", "detail", "grids", "spelling", "values"} <= seen
+    assert {"profile", "bounds", "detail", "grids", "spelling", "values", "medial correlations"} <= seen
     # The bounds are met, so the test would notice one that is too small.
     assert reached["GaussianEvent"] == reached["PartitionEvent"] == 1.0
     assert reached["ExponentialEvent"] > 0.7

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import Stopwatch, price_question
+from margrave.measure.binding import bind_source, check_totals
 from margrave.measure.discovery.discover import Discovery
 from margrave.measure.mechanisms.appraise import appraise
 from margrave.measure.mechanisms.choose import choose
+from margrave.measure.mechanisms.correlate import check_signs, correlate
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.gradients import Course, train
 from margrave.measure.mechanisms.moments import moments
@@ -155,7 +157,7 @@ class Curator:
             raise InputError(invalid("declared", "without strict columns in a book", remedy))
         discovery = Discovery(self._source, self._gaussian, self._ledger, on_step, attributes, most_bins)
         schema, found = discovery.run(declared, rho)
-        self._engine, self._row_count = _bind(self._source, schema)
+        self._engine, self._row_count = bind_source(self._source, schema)
         self._cache.clear()
         self._measurements += found
         self._total = self._ledger.planned
@@ -332,6 +334,29 @@ class Curator:
         errors = appraise(lambda: self._count_in_runs(cliques), expected, rho, self._ledger, self._noise)
         self._charge(cliques)
         return errors
+
+    @stop_clock
+    def correlate(
+        self, pairs: Sequence[Clique], signs: Mapping[str, NDArray[np.int64]], rho: Fraction
+    ) -> tuple[NDArray[np.float64], float]:
+        """Release sums over rows of products of two attributes' signs, with Gaussian noise; rho for all.
+
+        See `margrave.measure.mechanisms.correlate` for the proof.
+
+        Args:
+            pairs: Pairs of attributes.
+            signs: -1, 0 or 1 for each code of each of them, public.
+            rho: What all answers together may cost, above 0.
+
+        Returns:
+            In rows, shape [pairs], and the standard deviation of their noise.
+        """
+        pairs = self._check_cliques(pairs)
+        check_signs(self.domain, pairs, signs)
+        count = functools.partial(self._count_in_runs, pairs)
+        found = correlate(count, pairs, signs, rho, self._ledger, self._noise)
+        self._charge(pairs)
+        return found
 
     @stop_clock
     def answer(self, verb: Verb, rho: Fraction) -> tuple[NDArray[np.float64], float]:
@@ -543,7 +568,7 @@ class Curator:
         if missing:
             counted = self._open.count(missing)
             fresh = {c: counts.reveal() for c, counts in zip(missing, counted, strict=True)}
-            _check_totals(fresh.values(), self._row_count)
+            check_totals(fresh.values(), self._row_count)
         if fresh and sum(t.size for held in (self._cache, fresh) for t in held.values()) <= CACHED_CELLS:
             # No count is above the number of rows: two bytes or four do for most tables.
             short = np.min_scalar_type(self._row_count)
@@ -565,33 +590,6 @@ class Curator:
 
     def __repr__(self) -> str:
         return "Curator()"
-
-
-def _bind(source: Source, schema: Schema) -> tuple[Engine, int]:
-    """The table encoded under a schema, and its number of rows, which the engine has to find too.
-
-    Every sensitivity rests on each row being in one cell of a table. A net for engines in which it is not:
-    a backend that holds two values for equal may join one row with several codes, which adds rows.
-
-    What the error tells: the two numbers are equal for every table of an engine that counts each row once,
-    whatever the rows are, so where nothing is wrong the answer is the same for all tables. It is asked before
-    anything is measured, and the error holds no number.
-
-    Raises:
-        InputError: The numbers of rows differ: the backend does not count each row once, or the table
-            changed in between.
-    """
-    engine = source.bind(schema)
-    rows = int(source.rows().reveal()[0])
-    _check_totals([counts.reveal() for counts in engine.count([()])], rows)
-    return engine, rows
-
-
-def _check_totals(tables: Iterable[NDArray[np.int64]], rows: int) -> None:
-    """Refuse exact tables that do not hold each of the rows once; see `_bind` for what the error tells."""
-    if any(int(table.sum()) != rows for table in tables):
-        constraint = "one whose backend counts each row once, and left alone while it is counted"
-        raise InputError(invalid("table", constraint, "Export it to Parquet, and run on the copy."))
 
 
 def _name(clique: Clique) -> str:

@@ -27,7 +27,7 @@ from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.balance import balance_column
 from margrave.models._sampling.rounding import draw_column, order_by_group
-from margrave.release import project_simplex
+from margrave.release import MedialCorrelation, project_simplex
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -86,7 +86,17 @@ class CodeGrouping:
             if name in self.groups:
                 # Variances add up, not standard deviations.
                 values, variance = (_add_codes(part, self.groups[name], axis) for part in (values, variance))
-        return replace(table, values=values, sigma=np.sqrt(variance))
+        return replace(table, values=values, sigma=np.sqrt(variance), medial=self._mean_signs(table))
+
+    def _mean_signs(self, table: Pooled) -> MedialCorrelation | None:
+        """The medial correlation of a pair, with a group's sign the mean of its codes'."""
+        if table.medial is None:
+            return None
+        one, two = (
+            _add_codes(self.shares[name] * own, self.groups[name], 0) if name in self.groups else own
+            for name, own in zip(table.clique, table.medial.signs, strict=True)
+        )
+        return replace(table.medial, signs=(one, two))
 
     def spread(self, table: Floats, clique: Clique) -> Floats:
         """A table over groups as one over codes, shape domain.shape(clique)."""

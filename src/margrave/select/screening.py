@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.progress import OnStep, Step
-from margrave.release import InferredMarginal
+from margrave.release import InferredMarginal, MedialCorrelation
 from margrave.schema.domain import Clique
 from margrave.select.strategy import (
     NOISE_L1,
@@ -44,6 +44,10 @@ CELL_DISTANCE = 0.5 * NOISE_L1
 """Total variation of a cell's noise over its standard deviation."""
 NOISE_LEFT = 0.35
 """How much of a table's noise a model leaves, about."""
+MAX_MEDIAL_NOISE = 0.12
+"""Standard deviation of a medial correlation above which none is bought."""
+MIN_HALF = 0.05
+"""Share of the rows that both halves of an attribute hold at least if it is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,65 @@ def estimate_dependence(
         low, high = (math.sqrt(max(d**2 - explained, 0.0)) for d in (apart, apart + spread))
         found[pair] = Dependence(low, max(high - low, noise))
     return found
+
+
+def measure_medial_correlations(
+    curator: Curator, pairs: Sequence[Clique], ways: OneWays, rho: Fraction
+) -> dict[Clique, MedialCorrelation]:
+    """Medial correlations of all pairs of which both attributes have two halves; none where noise would hide
+    them.
+
+    A pair's table of c cells needs about c times the precision to say as much of whether its attributes rise
+    together, so these tell correlations where few tables can be bought.
+
+    **Privacy.** Sums of products of signs, which cost rho together
+    (`margrave.measure.mechanisms.correlate`); the rest looks at their answers and at releases. Nothing is
+    spent where there is no answer.
+
+    Args:
+        curator: The door.
+        pairs: All that may be asked about.
+        ways: What the released one-ways say: where the halves of ordered attributes are.
+        rho: What all answers together may cost.
+    """
+    ordered = dict(zip(curator.domain.names, curator.domain.ordered, strict=True))
+    signs = {name: split_codes(share, ordered[name]) for name, share in ways.shares.items()}
+    # Where nearly all rows are in one half, there is little to see, and noise on all others would be larger.
+    even = {
+        name
+        for name, own in signs.items()
+        if min(float(ways.shares[name][own < 0].sum()), float(ways.shares[name][own > 0].sum())) >= MIN_HALF
+    }
+    asked = [pair for pair in pairs if even.issuperset(pair)]
+    if not asked or 2.0 * appraisal_noise(curator, len(asked), ways.rows, rho) > MAX_MEDIAL_NOISE:
+        return {}
+    answers, sigma = curator.correlate(asked, signs, rho)
+    return {
+        (a, b): MedialCorrelation(
+            (signs[a].astype(np.float64), signs[b].astype(np.float64)), answer / ways.rows, sigma / ways.rows
+        )
+        for (a, b), answer in zip(asked, answers.tolist(), strict=True)
+    }
+
+
+def split_codes(shares: Floats, ordered: int) -> NDArray[np.int64]:
+    """-1 for the lower half of an attribute's ordered codes, 1 for the upper one, and 0 for all others.
+
+    The halves are as even as codes allow. An attribute of two codes has them in either order.
+
+    Args:
+        shares: Its one-way, shape [codes].
+        ordered: How many of its leading codes stand in order.
+    """
+    signs = np.zeros(len(shares), np.int64)
+    count = 2 if len(shares) == 2 else ordered
+    if count < 2:
+        return signs
+    held = np.maximum(shares[:count], 0.0)
+    below = np.cumsum(held)[:-1]
+    split = int(np.argmin(np.abs(below - 0.5 * held.sum()))) + 1
+    signs[:split], signs[split:count] = -1, 1
+    return signs
 
 
 def find_affordable(pairs: Sequence[Clique], ways: OneWays, sigma: float) -> tuple[list[Clique], int]:
@@ -333,6 +396,7 @@ def buy_dependent_pairs(
     dependence: Mapping[Clique, Dependence],
     ways: OneWays,
     on_step: OnStep,
+    medial: Mapping[Clique, MedialCorrelation] | None = None,
 ) -> list[InferredMarginal]:
     """Spend all that is left of rho on some pairs, in proportion to their weights.
 
@@ -342,14 +406,20 @@ def buy_dependent_pairs(
         dependence: What the appraisal found, of all pairs that may be bought.
         ways: What is known of the one-ways.
         on_step: Told what is measured.
+        medial: Medial correlations that were measured.
 
     Returns:
-        What the appraisal says of the other pairs, see `independent_tables`.
+        What the appraisal says of the other pairs, see `independent_tables`, and the medial correlations.
     """
     on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
     measure_shares(curator, apportion_rho(weights, curator.remaining))
-    others = [pair for pair in dependence if pair not in weights]
-    return independent_tables(curator, others, dependence, ways)
+    # Of a pair that was bought only the medial correlation is new: its table is known.
+    known = medial or {}
+    others = [pair for pair in dependence if pair not in weights or pair in known]
+    return [
+        replace(table, medial=known.get(table.clique))
+        for table in independent_tables(curator, others, dependence, ways)
+    ]
 
 
 def independent_tables(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.models._base.compiled import compile_kernel
-from margrave.release import InferredMarginal, NoisyMarginal
+from margrave.release import InferredMarginal, MedialCorrelation, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
 
 
@@ -36,6 +36,7 @@ class Pooled:
         inferred: Whether nobody measured it (`margrave.release.InferredMarginal`).
         distance: If so, its appraised total variation from the product of its one-ways.
         uncertainty: The standard deviation of that distance.
+        medial: Its medial correlation, if that was measured by itself.
     """
 
     clique: Clique
@@ -44,12 +45,14 @@ class Pooled:
     inferred: bool = False
     distance: float = 0.0
     uncertainty: float = math.inf
+    medial: MedialCorrelation | None = None
 
     @property
     def measurement(self) -> NoisyMarginal:
         """The same as a measurement, for a fit."""
         if self.inferred:
-            return InferredMarginal(self.clique, self.values, self.sigma, self.distance, self.uncertainty)
+            known = self.distance, self.uncertainty, self.medial
+            return InferredMarginal(self.clique, self.values, self.sigma, *known)
         return NoisyMarginal(self.clique, self.values, self.sigma)
 
 
@@ -67,11 +70,18 @@ def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: boo
         InputError: A clique repeats an attribute, or its table is not finite or not of the domain's shape.
     """
     sums: dict[Clique, tuple[NDArray[np.float64], Precision]] = {}
-    unmeasured: dict[Clique, InferredMarginal | None] = {}
+    medial: dict[Clique, MedialCorrelation | None] = {}
+    unmeasured: dict[Clique, Pooled] = {}
     for measured in measurements:
-        unknown = measured if isinstance(measured, InferredMarginal) else None
         clique, values, sigma = _canonical(domain, measured)
-        if not clique or (unknown is not None and not inferred):
+        if isinstance(measured, InferredMarginal):
+            if inferred and clique:
+                medial[clique] = _order_signs(measured, clique)
+                spread = np.broadcast_to(np.asarray(sigma, dtype=np.float64), values.shape)
+                known = measured.distance, measured.uncertainty, medial[clique]
+                unmeasured[clique] = Pooled(clique, values, spread, True, *known)
+            continue
+        if not clique:
             continue
         # One number serves all cells where they have one sigma, which thousands of tables gain by.
         precision = np.power(sigma, -2.0)
@@ -79,19 +89,27 @@ def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: boo
         if before is not None:
             weighted, precision = before[0] + weighted, before[1] + precision
         sums[clique] = (weighted, precision)
-        # A clique counts as inferred only as long as nobody has measured it.
-        unmeasured[clique] = unknown if unmeasured.get(clique, unknown) is not None else None
-    ordered = sorted(sums, key=lambda clique: (len(clique), [domain.index(name) for name in clique]))
     found = []
-    for clique in ordered:
+    # A clique counts as inferred only as long as nobody has measured it.
+    for clique in sorted(
+        {*sums, *unmeasured}, key=lambda one: (len(one), [domain.index(name) for name in one])
+    ):
+        if clique not in sums:
+            found.append(unmeasured[clique])
+            continue
         weighted, precision = sums[clique]
         spread = np.power(precision, -0.5)
         sigma = spread if isinstance(spread, np.ndarray) else np.full(weighted.shape, spread)
-        table, known = Pooled(clique, weighted / precision, sigma), unmeasured[clique]
-        if known is not None:
-            table = replace(table, inferred=True, distance=known.distance, uncertainty=known.uncertainty)
-        found.append(table)
+        found.append(Pooled(clique, weighted / precision, sigma, medial=medial.get(clique)))
     return found
+
+
+def _order_signs(measured: InferredMarginal, clique: Clique) -> MedialCorrelation | None:
+    """Its medial correlation, with the signs in the order of the clique."""
+    found = measured.medial
+    if found is None or clique == measured.clique:
+        return found
+    return replace(found, signs=(found.signs[1], found.signs[0]))
 
 
 def estimated_total(measurements: Sequence[NoisyMarginal]) -> float:
@@ -224,7 +242,9 @@ def halves(
             continue
         noise = table.sigma * rng.standard_normal(table.values.shape)
         root = math.sqrt(share)
-        fitted.append(Pooled(table.clique, table.values + root * noise, table.sigma * math.sqrt(1 + share)))
+        spread = table.sigma * math.sqrt(1 + share)
+        # A medial correlation is not split: it is fitted to, and never judged by.
+        fitted.append(Pooled(table.clique, table.values + root * noise, spread, medial=table.medial))
         judged.append(
             Pooled(table.clique, table.values - noise / root, table.sigma * math.sqrt(1 + 1 / share))
         )

@@ -19,6 +19,21 @@ Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
+class StackedMedial:
+    """Medial correlations of pairs (`margrave.release.MedialCorrelation`), side by side.
+
+    Args:
+        signs: Of all attributes' codes, 0 for attributes that have none, shape [codes].
+        values: Noisy means of products, symmetric, shape [attributes, attributes].
+        weights: 1 / variance of each, 0 where unmeasured.
+    """
+
+    signs: Singles
+    values: Singles
+    weights: Singles
+
+
+@dataclass(frozen=True, slots=True)
 class Stacked:
     """Measured proportions and their precisions, the attributes' codes side by side.
 
@@ -33,6 +48,7 @@ class Stacked:
         inferred: Pairs that nobody measured but that are held to be about independent
             (`margrave.release.InferredMarginal`), shape [attributes, attributes], symmetric; None for none.
             Their `pairs` mean nothing: a model's table of them is compared with its own one-ways' product.
+        medial: Medial correlations that were measured by themselves; None for none.
     """
 
     starts: Longs
@@ -43,6 +59,7 @@ class Stacked:
     one_weights: Singles
     tied: tuple[ConstrainedTables, ...] = ()
     inferred: NDArray[np.bool_] | None = None
+    medial: StackedMedial | None = None
 
     @property
     def apart(self) -> Singles:
@@ -125,6 +142,7 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
         one_weights.astype(np.float32),
         tied,
         _find_inferred(domain, tables),
+        _stack_medial(domain, starts, tables),
     )
 
 
@@ -137,3 +155,20 @@ def _find_inferred(domain: Domain, tables: Sequence[Pooled]) -> NDArray[np.bool_
     for i, j in pairs:
         found[i, j] = found[j, i] = True
     return found
+
+
+def _stack_medial(domain: Domain, starts: Longs, tables: Sequence[Pooled]) -> StackedMedial | None:
+    """The medial correlations that come with tables of two attributes."""
+    known = [(table.clique, table.medial) for table in tables if table.medial is not None]
+    if not known:
+        return None
+    signs = np.zeros(int(starts[-1]), np.float32)
+    values, weights = np.zeros((2, len(domain), len(domain)), np.float32)
+    for clique, medial in known:
+        i, j = map(domain.index, clique)
+        # An attribute has the same halves in all of its pairs.
+        for place, own in zip((i, j), medial.signs, strict=True):
+            signs[starts[place] : starts[place + 1]] = own
+        values[i, j] = values[j, i] = medial.value
+        weights[i, j] = weights[j, i] = medial.sigma**-2.0
+    return StackedMedial(signs, values, weights)

@@ -16,7 +16,7 @@ from margrave.models._mixture.constraint_blocks import MIN_LOG_PROBABILITY, rake
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked
 from margrave.models.mixture.objective import SPREAD, LatentBlockPart, Objective, Point, log_shares, point
-from margrave.models.mixture.rank_moments import RankMoments
+from margrave.models.mixture.score_moments import ScoreMoments
 from margrave.schema.domain import Domain
 
 Singles = NDArray[np.float32]
@@ -172,7 +172,7 @@ def resume(stacked: Stacked, model: MixtureModel) -> Point:
 
 
 def prefer_product(
-    stacked: Stacked, run: Run, penalty: float, smoothness: float, moments: RankMoments | None = None
+    stacked: Stacked, run: Run, penalty: float, smoothness: float, moments: Sequence[ScoreMoments] = ()
 ) -> Run:
     """A descent that the clock ended, or the product of the measured one-ways where its objective is lower.
 
@@ -184,7 +184,7 @@ def prefer_product(
         run: Where the descent ended.
         penalty: Of a nat of dependence.
         smoothness: Of unlike neighbours among ordered codes.
-        moments: What the descent's objective asked of rank moments.
+        moments: What the descent's objective asked of moments of scores.
     """
     at = point(_one_way_logs(stacked), np.zeros(1), stacked.starts)
     for tables in stacked.tied:  # within constraints a product of the one-ways has others

@@ -43,7 +43,7 @@ from margrave.models.mixture.policy import (
     search_penalties,
     set_policy,
 )
-from margrave.models.mixture.rank_moments import find_rank_moments
+from margrave.models.mixture.score_moments import find_score_moments
 from margrave.models.mixture.tensor import (
     A_TENSOR_CODE,
     A_TENSOR_SQUARE,
@@ -333,7 +333,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             self.smoothness * setting.penalty,
             open_device(self.device),
         )
-        moments = find_rank_moments(stacked)
+        moments = find_score_moments(stacked)
         if device is not None:
             on = TensorObjective(stacked, penalty, smoothness, device, moments)
             run = Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over))

@@ -13,7 +13,7 @@ codes be alike. Gradients are natural: the derivative by Q_kc over w_k, centred 
 components and rare codes move as readily as frequent ones.
 Where a pair was not measured but is held to be about independent, y is m m' of its two attributes, and the
 derivative by m counts. Pairs of ordered attributes have a term for their rank correlation besides
-(`margrave.models.mixture.rank_moments`).
+(`margrave.models.mixture.score_moments`).
 Attributes that rules tie together are looked at as the rules leave them: see
 `margrave.models._mixture.constraint_blocks`.
 
@@ -52,7 +52,7 @@ from margrave.models._base.compiled import compile_summing
 from margrave.models._mixture.constraint_blocks import MIN_LOG_PROBABILITY, ConstrainedPart
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.stacked import Stacked
-from margrave.models.mixture.rank_moments import RankMoments
+from margrave.models.mixture.score_moments import ScoreMoments
 from margrave.schema.domain import Domain
 
 Singles = NDArray[np.float32]
@@ -296,7 +296,7 @@ class Objective:
         information: Penalty per nat of dependence, in the units of the squared residuals.
         smoothness: Penalty of unlike neighbours among ordered codes.
         latent_blocks: Attributes that have states of their own, see the head of this file.
-        moments: What is asked of rank moments besides; None for nothing.
+        moments: What is asked of moments of scores besides.
     """
 
     def __init__(
@@ -306,7 +306,7 @@ class Objective:
         information: float,
         smoothness: float,
         latent_blocks: Sequence[LatentBlockPart] = (),
-        moments: RankMoments | None = None,
+        moments: Sequence[ScoreMoments] = (),
     ) -> None:
         self.stacked = stacked
         self.latent_blocks = tuple(latent_blocks)
@@ -328,8 +328,8 @@ class Objective:
             self._apart[np.ix_(latent_block.rows, latent_block.rows)] = 0.0
             self._alone[latent_block.rows] = False
             self._ordered[list(latent_block.members)] = 0
-            moments = moments and moments.without(latent_block.members)
-        self._moments = moments if moments and not moments.empty else None
+            moments = [one.without(latent_block.members) for one in moments]
+        self._moments = [one for one in moments if not one.empty]
         self.shares = self._scaled
         """Q of the last point looked at, as rules and latent blocks leave it, shape [codes, components]."""
 
@@ -350,8 +350,8 @@ class Objective:
             write_products(self._pairs, ones, s.inferred, s.starts)
         value = residual(self._model, self._pairs, self._apart)
         np.matmul(self._model, shares, out=self.gradient)
-        if self._moments is not None:
-            value += self._moments.pull(self.gradient, shares, at.weights)
+        for moments in self._moments:
+            value += moments.pull(self.gradient, shares, at.weights)
         # Single codes have squares of their own, beside the pairs'.
         miss = s.one_weights * (ones - s.ones)
         value += float((miss * (ones - s.ones)).sum(dtype=np.float64))
@@ -398,7 +398,7 @@ class LatentBlockPart:
         smoothness: Penalty of unlike neighbours among ordered codes.
         rng: Of the start.
         state_penalty: What the step from component to states pays, over the step from state to codes.
-        moments: What is asked of rank moments besides; None for nothing.
+        moments: What is asked of moments of scores besides.
     """
 
     def __init__(
@@ -411,12 +411,12 @@ class LatentBlockPart:
         smoothness: float,
         rng: np.random.Generator,
         state_penalty: float = 1.0,
-        moments: RankMoments | None = None,
+        moments: Sequence[ScoreMoments] = (),
     ) -> None:
         starts = stacked.starts
         self.members = tuple(members)
-        moments = moments and moments.within(self.members)
-        self._moments = moments if moments and not moments.empty else None
+        inner = [one.within(self.members) for one in moments]
+        self._moments = [one for one in inner if not one.empty]
         self.rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in members])
         inside = np.ix_(self.rows, self.rows)
         self._pairs, self._weights = stacked.pairs[inside].copy(), stacked.pair_weights[inside].copy()
@@ -451,8 +451,8 @@ class LatentBlockPart:
             write_products(self._pairs, ones, self._inferred, self._starts)
         value = residual(model, self._pairs, self._weights)
         by_v = model @ v
-        if self._moments is not None:
-            value += self._moments.pull(by_v, v, held)
+        for moments in self._moments:
+            value += moments.pull(by_v, v, held)
         if self._inferred is not None:
             subtract_products(offset, model, ones, self._inferred, self._starts)
         by_state = pull_shares(by_v, v, offset)

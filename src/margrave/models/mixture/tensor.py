@@ -10,7 +10,7 @@ precise as `torch.set_float32_matmul_precision` says: full float32, unless the p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from margrave.models._mixture.stacked import Stacked
 from margrave.models._torch.device import Device
 from margrave.models.mixture.descent import LAST, MEMORY, Descent
 from margrave.models.mixture.objective import FLOOR, Point
-from margrave.models.mixture.rank_moments import RankMoments
+from margrave.models.mixture.score_moments import ScoreMoments
 
 
 class TensorTie:
@@ -125,7 +125,7 @@ class TensorObjective:
         information: Penalty per nat of dependence, in the units of the squared residuals.
         smoothness: Penalty of unlike neighbours among ordered codes.
         device: Where to compute.
-        moments: What is asked of rank moments besides; None for nothing.
+        moments: What is asked of moments of scores besides.
         double: Compute in double precision, which the compiled kernels do not.
     """
 
@@ -135,7 +135,7 @@ class TensorObjective:
         information: float,
         smoothness: float,
         device: Device,
-        moments: RankMoments | None = None,
+        moments: Sequence[ScoreMoments] = (),
         double: bool = False,
     ) -> None:
         torch = device.torch
@@ -165,14 +165,12 @@ class TensorObjective:
         self._owner = device.put(owner, torch.int64)
         member = np.arange(stacked.attributes)[:, None] == owner[None, :]
         self._member = device.put(member, self.dtype)
-        self._moments: Any = None
-        if moments is not None and not moments.empty:
-            # One line an attribute, its codes' scores in their places.
-            scores = device.put(member * moments.scores, self.dtype)
-            self._moments = (
-                scores,
-                *(device.put(part, self.dtype) for part in (moments.targets, moments.weights)),
-            )
+        # For each kind of scores: one line an attribute, its codes' scores in their places.
+        self._moments = [
+            tuple(device.put(part, self.dtype) for part in (member * one.scores, one.targets, one.weights))
+            for one in moments
+            if not one.empty
+        ]
         low = _neighbours(stacked)
         self._low, self._high = device.put(low, torch.int64), device.put(low + 1, torch.int64)
 
@@ -190,8 +188,8 @@ class TensorObjective:
         # The symmetric table holds every pair twice, hence the half.
         value = 0.5 * torch.linalg.vecdot(miss, pull).to(wide).sum()
         gradient = pull.mul_(2.0) @ shares
-        if self._moments is not None:
-            value = value + self._pull_moments(gradient, shares, at.weights)
+        for parts in self._moments:
+            value = value + self._pull_moments(parts, gradient, shares, at.weights)
         by_weight = 0.5 * (gradient * shares).sum(0).to(wide)
         short = ones - self._ones
         offset = 2.0 * self._one_weights * short
@@ -235,9 +233,9 @@ class TensorObjective:
         """What is said of attributes said of each of their codes, shape [codes, components]."""
         return table.index_select(0, self._owner)
 
-    def _pull_moments(self, gradient: Any, shares: Any, weights: Any) -> Any:
-        """See `RankMoments.pull`; the value is a tensor in the device's most precise type."""
-        scores, targets, precisions = self._moments
+    def _pull_moments(self, parts: Any, gradient: Any, shares: Any, weights: Any) -> Any:
+        """See `ScoreMoments.pull`; the value is a tensor in the device's most precise type."""
+        scores, targets, precisions = parts
         means = scores @ shares
         miss = (means * weights) @ means.T - targets
         pull = precisions * miss

@@ -1,19 +1,24 @@
-"""Rank moments: whether two ordered attributes rise together, which a penalty on dependence would shrink.
+"""Score moments: numbers that say whether two attributes rise together, which a mixture is asked for.
 
-An attribute with ordered codes gives each of them a score u: the mid-rank under the attribute's one-way,
-centred, with variance 1; codes that stand outside of the order have 0. The rank moment of a pair is
+Each code has a score u, and the moment of a pair of attributes is
 
-    r = sum over cells (a, b) of u_a u_b T_ab,
+    r = sum over cells (a, b) of u_a u_b T_ab
 
-the rank correlation of its table T (Spearman 1904, ties at mid-ranks), up to the noise on the one-ways. A
-penalty for each nat of dependence draws it towards 0 with everything else. But it is one number out of
-hundreds of cells, and noise moves it little: by V = sum of (u_a u_b)^2 variance_ab, in squares. So the
-mixture's objective asks for it by itself,
+of its table T in proportions. What is known of it, t with variance V, is a term of the mixture's objective,
 
-    MOMENT_WEIGHT * sum over measured pairs of (r - t)^2 / V,   t = r' max(1 - V / r'^2, 0)
+    sum over pairs of weight (r - t)^2 / V.
 
+*Rank moments* of measured pairs. An attribute with ordered codes gives each of them its mid-rank under the
+one-way, centred, with variance 1; codes outside of the order have 0. r is the rank correlation (Spearman
+1904), up to the noise on the one-ways. A penalty for each nat of dependence draws it towards 0 with
+everything else. But it is one number out of hundreds of cells, and noise moves it little: by V = sum of
+(u_a u_b)^2 variance_ab. So it is asked for by itself, with MOMENT_WEIGHT, and t = r' max(1 - V / r'^2, 0)
 with r' of the noisy table. t is the non-negative garrotte (Breiman 1995): what noise alone would explain
 counts as 0. The residuals of single cells hold the same term with weight 1 and without the garrotte.
+
+*Medial correlations* of pairs, measured by themselves (`margrave.release.MedialCorrelation`): scores are -1
+and 1 for the lower and the upper half of an attribute's codes. They are measurements as tables are, so they
+have weight 1, and t is what was measured.
 
 Post-processing of releases throughout.
 """
@@ -43,14 +48,14 @@ MIN_VARIANCE = 1e-20
 
 
 @dataclass(frozen=True, slots=True)
-class RankMoments:
-    """What is asked of a mixture's rank moments.
+class ScoreMoments:
+    """What is asked of a mixture's moments of one kind of scores.
 
     Args:
-        scores: Of each code, 0 where it has no place in an order, shape [codes].
+        scores: u of each code, shape [codes].
         starts: Where each attribute's codes begin, and their number at the end, shape [attributes + 1].
         targets: t, symmetric, shape [attributes, attributes].
-        weights: MOMENT_WEIGHT / V, symmetric, 0 where a moment was not measured.
+        weights: weight / V, symmetric, 0 where nothing is known of a moment.
     """
 
     scores: Singles
@@ -75,17 +80,17 @@ class RankMoments:
         # Every pair stands twice, hence the half.
         return 0.5 * float((pull * miss).sum(dtype=np.float64))
 
-    def without(self, members: Sequence[int]) -> RankMoments:
+    def without(self, members: Sequence[int]) -> ScoreMoments:
         """Those but of pairs of two of these attributes."""
         weights = self.weights.copy()
         weights[np.ix_(members, members)] = 0.0
         return replace(self, weights=weights)
 
-    def within(self, members: Sequence[int]) -> RankMoments:
+    def within(self, members: Sequence[int]) -> ScoreMoments:
         """Those of pairs of two of these attributes, with codes of these alone."""
         parts = [self.scores[self.starts[i] : self.starts[i + 1]] for i in members]
         inside = np.ix_(members, members)
-        return RankMoments(
+        return ScoreMoments(
             np.concatenate(parts),
             np.cumsum([0, *map(len, parts)]),
             self.targets[inside].copy(),
@@ -98,8 +103,17 @@ class RankMoments:
         return not self.weights.any()
 
 
-def find_rank_moments(stacked: Stacked, weight: float = MOMENT_WEIGHT) -> RankMoments:
-    """The moments of all measured pairs of two ordered attributes that no rule ties together.
+def find_score_moments(stacked: Stacked, weight: float = MOMENT_WEIGHT) -> list[ScoreMoments]:
+    """Rank moments and medial correlations, where there are any; see `find_rank_moments`."""
+    found = [find_rank_moments(stacked, weight)]
+    if stacked.medial is not None:
+        medial = stacked.medial
+        found.append(ScoreMoments(medial.signs, stacked.starts, medial.values, medial.weights))
+    return [moments for moments in found if not moments.empty]
+
+
+def find_rank_moments(stacked: Stacked, weight: float = MOMENT_WEIGHT) -> ScoreMoments:
+    """The rank moments of all measured pairs of two ordered attributes that no rule ties together.
 
     Args:
         stacked: The measurements.
@@ -121,7 +135,7 @@ def find_rank_moments(stacked: Stacked, weight: float = MOMENT_WEIGHT) -> RankMo
     variances = np.maximum(variances, MIN_VARIANCE)
     targets = found * np.maximum(1.0 - variances / np.maximum(found**2, MIN_VARIANCE), 0.0)
     weights = np.where(known, weight / variances, 0.0)
-    return RankMoments(
+    return ScoreMoments(
         scores.astype(np.float32), stacked.starts, targets.astype(np.float32), weights.astype(np.float32)
     )
 
