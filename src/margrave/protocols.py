@@ -239,9 +239,9 @@ class Curator(Protocol):
         """L1(counts, expected) of each candidate with Gaussian noise, shape [candidates]; rho for all."""
 
     def correlate(
-        self, pairs: Sequence[Clique], signs: Mapping[str, NDArray[np.int64]], rho: Fraction
+        self, pairs: Sequence[Clique], scores: Mapping[str, NDArray[np.int64]], rho: Fraction
     ) -> tuple[NDArray[np.float64], float]:
-        """Sums over rows of products of two attributes' signs, with Gaussian noise, and their sigma."""
+        """Sums over rows of products of two attributes' scores, with Gaussian noise, and their sigma."""
 
     def answer(self, verb: Verb, rho: Fraction) -> tuple[NDArray[np.float64], float]:
         """What a verb from outside the package asks, with Gaussian noise, and its sigma; costs rho."""

@@ -93,20 +93,21 @@ class NoisyMarginal:
         return np.asarray(expected + (1.0 - noise / found) * residual)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MedialCorrelation:
-    """Whether two attributes are in their upper halves together: a mean over rows of a product of signs.
+SCORE_STEPS = 16
+"""Rank scores at the door are whole numbers of so many steps of 1."""
 
-    Each attribute's codes are split into a lower half, of sign -1, and an upper one, of sign 1; codes that
-    stand outside of an order have 0 (Blomqvist 1950, with the means of the signs left in).
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankProduct:
+    """Whether two attributes rise together: the mean over rows of the product of their rank scores.
 
     Args:
-        signs: Of each attribute's codes, in the order of the clique that it is said of.
-        value: The noisy mean of the products, in proportion to all rows.
+        scores: Of the codes of each attribute, from -1 to 1, in the order of the clique.
+        value: The noisy mean of the products, over all rows.
         sigma: Standard deviation of its noise, above 0.
     """
 
-    signs: tuple[NDArray[np.float64], NDArray[np.float64]]
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]]
     value: float
     sigma: float
 
@@ -122,13 +123,13 @@ class InferredMarginal(NoisyMarginal):
         distance: Total variation of the pair from the product of its one-ways as it was appraised, which
             noise may have taken below 0.
         uncertainty: Standard deviation of that noise; infinity where nothing is known of the distance.
-        medial: Its medial correlation, if that was measured. It is known beside the table where somebody has
+        product: Its rank product, if that was measured. It is known beside the table where somebody has
             measured that too.
     """
 
     distance: float = 0.0
     uncertainty: float = math.inf
-    medial: MedialCorrelation | None = None
+    product: RankProduct | None = None
 
 
 @dataclass(frozen=True, slots=True)

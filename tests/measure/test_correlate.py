@@ -1,4 +1,4 @@
-"""correlate: sums of products of signs, of the sensitivity it says, recorded first and noisy as it says."""
+"""correlate: sums of products of scores, of the sensitivity it says, recorded first and noisy as it says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from seeded_noise import SeededSource
 
 RHO = Fraction(1, 1000)
 SIZES = {"a": 2, "b": 3, "c": 4}
-SIGNS = {"a": np.array([-1, 1]), "b": np.array([-1, 1, 0]), "c": np.array([-1, -1, 1, 1])}
+SCORES = {"a": np.array([-16, 16]), "b": np.array([-16, 16, 0]), "c": np.array([-16, -5, 7, 16])}
 PAIRS = [("a", "b"), ("c", "a"), ("b", "c")]
 Table = dict[str, Sequence[int]]
 
@@ -52,32 +52,32 @@ def _curator(ledger: Ledger, columns: Table | None = None) -> Curator:
 @pytest.mark.parametrize("k", [0, 1, 3])
 def test_the_event_prices_all_sums_together(adjacency: Adjacency, times: int, k: int, gdp: bool) -> None:
     ledger = _ledger(Neighbours(Unit("id", k) if k else Unit(), adjacency), gdp)
-    found, sigma = _curator(ledger).correlate(PAIRS, SIGNS, RHO)
+    found, sigma = _curator(ledger).correlate(PAIRS, SCORES, RHO)
     assert found.shape == (3,)
     (event,) = ledger.events
     assert isinstance(event, GaussianEvent)
-    assert event.what == "medial correlations of 3 pairs"
+    assert event.what == "rank products of 3 pairs"
     assert event.rounded is gdp
-    assert event.l2_squared == 3 * (times * max(k, 1)) ** 2
+    assert event.l2_squared == 3 * (times * max(k, 1) * 256) ** 2
     assert RHO * Fraction(999_999, 1_000_000) < event_rho(event) <= RHO
     assert ledger.spent == event_rho(event)
-    assert sigma == pytest.approx(math.sqrt(event.sigma_squared), rel=1e-4)
+    assert sigma == pytest.approx(math.sqrt(event.sigma_squared) / 256, rel=1e-4)
 
 
 def test_with_little_noise_the_sums_come_out() -> None:
     curator = _curator(_ledger(Neighbours(), epsilon=1e6))
-    found, _ = curator.correlate(PAIRS, SIGNS, Fraction(100_000))
+    found, _ = curator.correlate(PAIRS, SCORES, Fraction(100_000))
     rows = np.arange(600)
-    own = {"a": SIGNS["a"][rows % 2], "b": SIGNS["b"][rows % 3], "c": SIGNS["c"][rows // 2 % 4]}
-    assert np.abs(found - [int((own[a] * own[b]).sum()) for a, b in PAIRS]).max() < 0.5
+    own = {"a": SCORES["a"][rows % 2], "b": SCORES["b"][rows % 3], "c": SCORES["c"][rows // 2 % 4]}
+    assert np.abs(found - [(own[a] * own[b]).sum() / 256 for a, b in PAIRS]).max() < 0.1
 
 
 @pytest.mark.parametrize("gdp", [False, True])
 def test_the_noise_is_of_the_recorded_size_and_independent(gdp: bool) -> None:
     ledger = _ledger(Neighbours(), gdp)
-    found, sigma = _curator(ledger).correlate([("a", "c")] * 40_000, SIGNS, RHO)
+    found, sigma = _curator(ledger).correlate([("a", "c")] * 40_000, SCORES, RHO)
     rows = np.arange(600)
-    noise = found - int((SIGNS["a"][rows % 2] * SIGNS["c"][rows // 2 % 4]).sum())
+    noise = found - (SCORES["a"][rows % 2] * SCORES["c"][rows // 2 % 4]).sum() / 256
     assert sigma == pytest.approx(math.sqrt(40_000 / (2 * float(RHO))), rel=1e-4)
     assert scipy.stats.kstest(noise, scipy.stats.norm(scale=sigma).cdf).pvalue > 1e-4
     assert scipy.stats.kstest(noise / 2, scipy.stats.norm(scale=sigma).cdf).pvalue < 1e-20
@@ -90,7 +90,7 @@ def _exact(ledger: Ledger, columns: Table, patch: pytest.MonkeyPatch) -> NDArray
     found: list[NDArray[np.int64]] = []
     with patch.context() as inside:
         inside.setattr(Gaussian, "noisy", lambda self, table, rho: found.append(table) or table * 1.0)
-        _curator(ledger, columns).correlate(PAIRS, SIGNS, RHO)
+        _curator(ledger, columns).correlate(PAIRS, SCORES, RHO)
     return found[0]
 
 
@@ -100,7 +100,7 @@ def test_the_bound_is_met_and_half_of_it_is_noticed(
     adjacency: Adjacency, k: int, halved: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All sums move by the most there is, at once; a sensitivity halved on purpose is passed."""
-    pairs, signs = [("a", "c")] * 4, {"a": SIGNS["a"], "c": SIGNS["c"]}
+    pairs, scores = [("a", "c")] * 4, {"a": SCORES["a"], "c": SCORES["c"]}
     if halved:
         honest = door.Gaussian
         monkeypatch.setattr(door, "Gaussian", lambda book, bits, squared: honest(book, bits, squared // 4))
@@ -114,7 +114,7 @@ def test_the_bound_is_met_and_half_of_it_is_noticed(
         columns = {"a": [a for a, _ in rows], "b": [0] * len(rows), "c": [c for _, c in rows]}
         with monkeypatch.context() as inside:
             inside.setattr(Gaussian, "noisy", lambda self, table, rho: moved.append(table) or table * 1.0)
-            _curator(ledger, columns).correlate(pairs, signs, RHO)
+            _curator(ledger, columns).correlate(pairs, scores, RHO)
         events += ledger.events
     assert events[0] == events[1]
     gap = int(((moved[0] - moved[1]) ** 2).sum())
@@ -133,35 +133,36 @@ def test_no_neighbour_moves_the_sums_further_than_it_says(
         if adjacency == "add_remove":
             near[0] = base
         one, two = (_exact(_ledger(Neighbours(Unit(), adjacency)), rows, monkeypatch) for rows in near)
-        allowed = len(PAIRS) * Neighbours(Unit(), adjacency).marginal_l1 ** 2
+        allowed = len(PAIRS) * (256 * Neighbours(Unit(), adjacency).marginal_l1) ** 2
         assert int(((one - two) ** 2).sum()) <= allowed
-        reached += int(((one - two) ** 2).sum()) >= allowed - 4
+        reached += int(((one - two) ** 2).sum()) >= allowed / 2
     assert reached
 
 
 @pytest.mark.parametrize(
-    ("pairs", "signs", "rho"),
+    ("pairs", "scores", "rho"),
     [
-        ([], SIGNS, RHO),
-        ([("a",)], SIGNS, RHO),
-        ([("a", "b", "c")], SIGNS, RHO),
-        ([("a", "b")], {"a": SIGNS["a"]}, RHO),
-        ([("a", "b")], SIGNS | {"b": np.array([-1, 1])}, RHO),
-        ([("a", "b")], SIGNS | {"b": np.array([-1, 2, 0])}, RHO),
-        ([("a", "b")], SIGNS | {"b": np.array([-1.0, 0.5, 1.0])}, RHO),
-        ([("a", "b")], SIGNS | {"b": np.array([1, 255, 0], dtype=np.uint8)}, RHO),
-        (PAIRS, SIGNS, Fraction(0)),
+        ([], SCORES, RHO),
+        ([("a",)], SCORES, RHO),
+        ([("a", "b", "c")], SCORES, RHO),
+        ([("a", "b")], {"a": SCORES["a"]}, RHO),
+        ([("a", "b")], SCORES | {"b": np.array([-16, 16])}, RHO),
+        ([("a", "b")], SCORES | {"b": np.array([-16, 17, 0])}, RHO),
+        ([("a", "b")], SCORES | {"b": np.array([-1.0, 0.5, 1.0])}, RHO),
+        ([("a", "b")], SCORES | {"b": np.array([1, 5, 0], dtype=np.uint8)}, RHO),
+        ([("a", "b")], SCORES | {"b": np.array([1, -128, 0], dtype=np.int8)}, RHO),
+        (PAIRS, SCORES, Fraction(0)),
     ],
 )
-def test_what_is_unsound_is_refused_before_anything_is_spent(pairs: Any, signs: Any, rho: Fraction) -> None:
+def test_what_is_unsound_is_refused_before_anything_is_spent(pairs: Any, scores: Any, rho: Fraction) -> None:
     ledger = _ledger(Neighbours())
     with pytest.raises(InputError):
-        _curator(ledger).correlate(pairs, signs, rho)
+        _curator(ledger).correlate(pairs, scores, rho)
     assert ledger.events == ()
 
 
 def test_more_than_is_left_is_refused_and_nothing_recorded() -> None:
     ledger = _ledger(Neighbours())
     with pytest.raises(BudgetError):
-        _curator(ledger).correlate(PAIRS, SIGNS, 2 * ledger.total)
+        _curator(ledger).correlate(PAIRS, SCORES, 2 * ledger.total)
     assert ledger.events == ()

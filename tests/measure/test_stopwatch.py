@@ -158,7 +158,7 @@ def _slope() -> Slope:
     return Slope(_labelled(), "logistic", np.zeros(2), 1.0)
 
 
-def _signs() -> dict[str, Any]:
+def _scores() -> dict[str, Any]:
     return {"a": np.array([-1, 0, 1]), "b": np.array([-1, 1])}
 
 
@@ -166,7 +166,7 @@ VERBS: dict[str, Callable[[Curator], Any]] = {
     "answer": lambda curator: curator.answer(Odd(), RHO),
     "appraise": lambda curator: curator.appraise([("a", "b"), ("a",)], _tables(), RHO),
     "choose": lambda curator: curator.choose([("a", "b"), ("a",)], _tables(), RHO),
-    "correlate": lambda curator: curator.correlate([("a", "b")], _signs(), RHO),
+    "correlate": lambda curator: curator.correlate([("a", "b")], _scores(), RHO),
     "discover": lambda curator: curator.discover(None, RHO),
     "domain": lambda curator: curator.domain,
     "measure": lambda curator: curator.measure([("a",), ("a", "b")], RHO),

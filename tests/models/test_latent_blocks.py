@@ -20,7 +20,7 @@ from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.objective import LatentBlockPart, Objective, Point, point
 from margrave.models.mixture.policy import Setting
 from margrave.models.mixture.score_moments import find_score_moments
-from margrave.release import InferredMarginal, MedialCorrelation, NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "d", "e"), (12, 12, 3, 10, 10), (12, 0, 0, 10, 0))
@@ -103,8 +103,8 @@ def test_the_gradients_are_those_of_the_value(
     if inferred:  # a pair inside the latent block
         made = [InferredMarginal(m.clique, m.values, m.sigma) if m.clique == ("a", "b") else m for m in made]
         halves = [np.repeat([-1.0, 1.0], size // 2) for size in (12, 10)]
-        medial = MedialCorrelation((halves[0], halves[1]), 0.2, 0.05)
-        made.append(InferredMarginal(("a", "d"), np.ones((12, 10)), 1.0, medial=medial))
+        product = RankProduct((halves[0], halves[1]), 0.2, 0.05)
+        made.append(InferredMarginal(("a", "d"), np.ones((12, 10)), 1.0, product=product))
     stacked = stack(DOMAIN, pool(DOMAIN, made, inferred=True), float(ROWS))
     at = point(rng.standard_normal((47, 5)).astype(np.float32), rng.standard_normal(5), stacked.starts)
     moments = find_score_moments(stacked)

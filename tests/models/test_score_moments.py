@@ -20,7 +20,7 @@ from margrave.models.mixture.score_moments import (
     find_score_moments,
     score_codes,
 )
-from margrave.release import InferredMarginal, MedialCorrelation, NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.columns import Integer
 from margrave.schema.constraints.rules import Ordered
 from margrave.schema.domain import Domain
@@ -143,41 +143,41 @@ def test_a_fit_keeps_rank_correlations_that_the_penalty_would_shrink(monkeypatch
     assert shortfall(MOMENT_WEIGHT) < 0.6 * shortfall(0.0)
 
 
-SIGNS = {
+SCORES = {
     "a": np.repeat([-1.0, 1.0], 4),
     "b": np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 0.0]),
     "d": np.array([-1.0] * 4 + [1.0] * 3),
 }
 
 
-def exact_medial(a: str, b: str) -> float:
-    """The mean over the rows of the product of two attributes' signs."""
-    one, two = (SIGNS[name][codes()[:, DOMAIN.index(name)]] for name in (a, b))
+def exact_product(a: str, b: str) -> float:
+    """The mean over the rows of the product of two attributes' scores."""
+    one, two = (SCORES[name][codes()[:, DOMAIN.index(name)]] for name in (a, b))
     return float(np.mean(one * two))
 
 
 def inferred(a: str, b: str, sigma: float = 0.01) -> InferredMarginal:
-    """A pair that only its medial correlation is known of."""
-    medial = MedialCorrelation((SIGNS[a], SIGNS[b]), exact_medial(a, b), sigma)
+    """A pair that only its rank product is known of."""
+    product = RankProduct((SCORES[a], SCORES[b]), exact_product(a, b), sigma)
     sizes = DOMAIN[a], DOMAIN[b]
-    return InferredMarginal((a, b), np.full(sizes, ROWS / np.prod(sizes)), 50.0, medial=medial)
+    return InferredMarginal((a, b), np.full(sizes, ROWS / np.prod(sizes)), 50.0, product=product)
 
 
-def test_medial_correlations_are_asked_for_as_they_were_measured() -> None:
+def test_rank_products_are_asked_for_as_they_were_measured() -> None:
     made = [m for m in measured(30.0) if len(m.clique) == 1]
     found = find_score_moments(stacked([*made, inferred("a", "b"), inferred("d", "a", 0.02)]))
     assert len(found) == 1  # no pair was measured, so that there are no rank moments
     moments = found[0]
-    assert moments.targets[0, 1] == moments.targets[1, 0] == pytest.approx(exact_medial("a", "b"), abs=1e-6)
+    assert moments.targets[0, 1] == moments.targets[1, 0] == pytest.approx(exact_product("a", "b"), abs=1e-6)
     assert moments.weights[0, 1] == pytest.approx(1e4)
     # Said of the attributes the other way round, and with another noise.
-    assert moments.targets[0, 3] == pytest.approx(exact_medial("a", "d"), abs=1e-6)
+    assert moments.targets[0, 3] == pytest.approx(exact_product("a", "d"), abs=1e-6)
     assert moments.weights[3, 0] == pytest.approx(2.5e3)
-    np.testing.assert_array_equal(moments.scores[:14], np.concatenate([SIGNS["a"], SIGNS["b"]]))
+    np.testing.assert_array_equal(moments.scores[:14], np.concatenate([SCORES["a"], SCORES["b"]]))
     assert moments.weights[1, 3] == 0.0
 
 
-def test_a_table_that_was_measured_keeps_its_values_beside_a_medial_correlation() -> None:
+def test_a_table_that_was_measured_keeps_its_values_beside_a_rank_product() -> None:
     made = measured(30.0)
     alone = pool(DOMAIN, made, inferred=True)
     both = pool(DOMAIN, [*made, inferred("b", "a")], inferred=True)
@@ -186,42 +186,42 @@ def test_a_table_that_was_measured_keeps_its_values_beside_a_medial_correlation(
         np.testing.assert_array_equal(one.values, other.values)
         np.testing.assert_array_equal(one.sigma, other.sigma)
         assert not one.inferred
-        assert (one.medial is not None) == (one.clique == ("a", "b"))
-    assert all(table.medial is None for table in pool(DOMAIN, [*made, inferred("b", "a")]))
+        assert (one.product is not None) == (one.clique == ("a", "b"))
+    assert all(table.product is None for table in pool(DOMAIN, [*made, inferred("b", "a")]))
 
 
-def test_halves_of_the_noise_keep_medial_correlations_to_fit_by() -> None:
+def test_halves_of_the_noise_keep_rank_products_to_fit_by() -> None:
     tables = pool(DOMAIN, [*measured(30.0), inferred("a", "b")], inferred=True)
     fitted, judged = halves(tables, np.random.default_rng(0))
-    kept = [[table.clique for table in part if table.medial is not None] for part in (fitted, judged)]
+    kept = [[table.clique for table in part if table.product is not None] for part in (fitted, judged)]
     assert kept == [[("a", "b")], []]
 
 
-def test_a_fit_has_the_medial_correlations_of_pairs_that_nobody_bought() -> None:
+def test_a_fit_has_the_rank_products_of_pairs_that_nobody_bought() -> None:
     made = [m for m in measured(30.0) if len(m.clique) == 1]
     pairs = [("a", "b"), ("a", "d"), ("b", "d")]
     mixture = Mixture(components=40, refinements=0, latent_blocks=False, information=100.0)
     model = mixture.fit(DOMAIN, [*made, *(inferred(*pair, 0.002) for pair in pairs)], total=float(ROWS))
     for a, b in pairs:
         table = model.project((a, b)) / model.total
-        assert SIGNS[a] @ table @ SIGNS[b] == pytest.approx(exact_medial(a, b), abs=0.03)
+        assert SCORES[a] @ table @ SCORES[b] == pytest.approx(exact_product(a, b), abs=0.03)
 
 
 def test_groups_of_codes_have_the_mean_of_their_signs() -> None:
-    """Medial correlations survive that a large attribute is modelled in groups."""
+    """Rank products survive that a large attribute is modelled in groups."""
     domain = Domain(("x", "y"), (200, 2), (200, 0))
     rng = np.random.default_rng(0)
     ones = [NoisyMarginal(("x",), rng.uniform(50.0, 100.0, 200), 5.0), NoisyMarginal(("y",), [7e3, 8e3], 5.0)]
-    signs = np.repeat([-1.0, 1.0], 100), np.array([-1.0, 1.0])
+    scores = np.repeat([-1.0, 1.0], 100), np.array([-1.0, 1.0])
     made = [
         *ones,
-        InferredMarginal(("x", "y"), np.ones((200, 2)), 9.0, medial=MedialCorrelation(signs, 0.4, 0.01)),
+        InferredMarginal(("x", "y"), np.ones((200, 2)), 9.0, product=RankProduct(scores, 0.4, 0.01)),
     ]
     tables = pool(domain, made, inferred=True)
     grouping = group_codes(domain, tables, 16)
     assert grouping is not None
-    medial = grouping.summed(tables[-1]).medial
-    assert medial is not None
-    spread = medial.signs[0][grouping.groups["x"]]
+    product = grouping.summed(tables[-1]).product
+    assert product is not None
+    spread = product.scores[0][grouping.groups["x"]]
     assert abs(spread[:94] + 1.0).max() < 1e-9 > abs(spread[107:] - 1.0).max()
-    np.testing.assert_array_equal(medial.signs[1], signs[1])
+    np.testing.assert_array_equal(product.scores[1], scores[1])

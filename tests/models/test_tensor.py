@@ -25,7 +25,7 @@ from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.tensor import TensorInference
 from margrave.models.pgm.tree import Layout
-from margrave.release import InferredMarginal, MedialCorrelation, NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.domain import Domain
 
 needs_torch = pytest.mark.needs_extra("torch")
@@ -63,9 +63,9 @@ def measured(sigma: float) -> list[NoisyMarginal]:
 
 def stacked(inferred: bool = False) -> Stacked:
     """The measurements, and the pair that is missing inferred to be independent."""
-    signs = np.array([-1.0, 1.0, 0.0]), np.array([-1.0, 1.0])
-    medial = MedialCorrelation(signs, 0.3, 0.02)
-    extra = InferredMarginal((DOMAIN.names[1], DOMAIN.names[3]), np.zeros((3, 2)), 40.0, medial=medial)
+    scores = np.array([-1.0, 1.0, 0.0]), np.array([-1.0, 1.0])
+    product = RankProduct(scores, 0.3, 0.02)
+    extra = InferredMarginal((DOMAIN.names[1], DOMAIN.names[3]), np.zeros((3, 2)), 40.0, product=product)
     tables = [*measured(60.0), *([extra] if inferred else [])]
     return stack(DOMAIN, pool(DOMAIN, tables, inferred=inferred), ROWS)
 

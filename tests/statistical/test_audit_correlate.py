@@ -1,4 +1,4 @@
-"""Canary audit of medial correlations: do many noisy sums tell neighbours apart better than they are priced?
+"""Canary audit of rank products: do many noisy sums tell neighbours apart better than they are priced?
 
 One unit moves every sum by the most it can. The attacker adds up the log-likelihood ratio of all answers of
 one question that takes the whole budget. With the noise halved, or half the sensitivity, the audit must find
@@ -25,13 +25,13 @@ from margrave.schema.schema import Schema
 
 NAMES = ("a", "b", "c", "d")
 PAIRS = [("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")]
-SIGNS = {"a": [1, -1, 1], "b": [1, -1, 1], "c": [-1, -1, 1], "d": [-1, -1, 1]}
+SCORES = {"a": [16, -16, 16], "b": [16, -16, 16], "c": [-16, -16, 16], "d": [-16, -16, 16]}
 CASES = [(adjacency, k, gdp) for adjacency in ("add_remove", "replace_one") for k in (1, 3) for gdp in (0, 1)]
 PLAIN = 20
 
 
 def _codes(adjacency: Adjacency, k: int, canary: bool) -> list[NDArray[np.int64]]:
-    """Codes of a pair's two attributes by row: the canary's product of signs is 1, of what it replaces -1."""
+    """Codes of each attribute by row: the canary has a product of 1 in each pair, what it replaces -1."""
     extra = [2] * k if canary else [0] * k if adjacency == "replace_one" else []
     return [np.array([1] * PLAIN + extra, dtype=np.int64)] * len(NAMES)
 
@@ -47,7 +47,7 @@ def _answers(adjacency: Adjacency, k: int, gdp: int, canary: bool) -> tuple[NDAr
     ledger = Ledger(epsilon=8.0, delta=1e-5, neighbours=Neighbours(unit, adjacency), accountant=accountant)
     curator = Curator(open_source(pa.table(columns))[0], ledger)
     curator.discover(Schema.from_sizes(dict.fromkeys(NAMES, 3)))
-    found, _ = curator.correlate(PAIRS, {n: np.array(s) for n, s in SIGNS.items()}, ledger.total)
+    found, _ = curator.correlate(PAIRS, {n: np.array(s) for n, s in SCORES.items()}, ledger.total)
     return found, float(ledger.total)
 
 
@@ -65,7 +65,7 @@ def _halve_the_sensitivity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "Gaussian", lambda book, bits, squared: honest(book, bits, squared // 4))
 
 
-def test_the_audit_of_medial_correlations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_audit_of_rank_products(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not _violated("add_remove", 1, 0, 300)
     _halve_the_sensitivity(monkeypatch)
     assert _violated("add_remove", 1, 0, 300)
@@ -73,14 +73,14 @@ def test_the_audit_of_medial_correlations(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("adjacency", "k", "gdp"), CASES)
-def test_no_violation_of_medial_correlations_is_found(adjacency: Adjacency, k: int, gdp: int) -> None:
+def test_no_violation_of_rank_products_is_found(adjacency: Adjacency, k: int, gdp: int) -> None:
     assert not _violated(adjacency, k, gdp, 3000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cheat", [halve_the_noise, _halve_the_sensitivity])
 @pytest.mark.parametrize(("adjacency", "k", "gdp"), CASES)
-def test_halved_medial_correlations_are_found(
+def test_halved_rank_products_are_found(
     adjacency: Adjacency, k: int, gdp: int, cheat: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cheat(monkeypatch)

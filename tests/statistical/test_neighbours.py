@@ -167,11 +167,11 @@ def _run(
         curator.appraise(cliques, expected, share)
         curator.appraise(cliques, [np.full(domain.shape(c), 1e6) for c in cliques], share)
         pairs = [clique for clique in cliques if len(clique) == 2]
-        signs = {
-            n: np.where(np.arange(size) % 2 == 0, 1, -1)
+        scores = {
+            n: np.where(np.arange(size) % 2 == 0, 16, -16)
             for n, size in zip(domain.names, domain.sizes, strict=True)
         }
-        curator.correlate(pairs, signs, share)
+        curator.correlate(pairs, scores, share)
         weights, penalties = list(range(len(cliques))), [0.7] * len(cliques)
         curator.choose(cliques, expected, share)
         curator.choose(cliques, expected, share, weights=weights, penalties=penalties)
@@ -220,7 +220,7 @@ def test_nothing_moves_further_than_the_ledger_says(
             if isinstance(event, PartitionEvent):
                 assert len(a.keys() - b.keys()) <= neighbours.new_values
             seen.add(event.what.split(" of ")[0])
-    assert {"profile", "bounds", "detail", "grids", "spelling", "values", "medial correlations"} <= seen
+    assert {"profile", "bounds", "detail", "grids", "spelling", "values", "rank products"} <= seen
     # The bounds are met, so the test would notice one that is too small.
     assert reached["GaussianEvent"] == reached["PartitionEvent"] == 1.0
     assert reached["ExponentialEvent"] > 0.7

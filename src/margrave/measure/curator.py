@@ -17,7 +17,7 @@ from margrave.measure.binding import bind_source, check_totals
 from margrave.measure.discovery.discover import Discovery
 from margrave.measure.mechanisms.appraise import appraise
 from margrave.measure.mechanisms.choose import choose
-from margrave.measure.mechanisms.correlate import check_signs, correlate
+from margrave.measure.mechanisms.correlate import check_scores, correlate
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.gradients import Course, train
 from margrave.measure.mechanisms.moments import moments
@@ -337,24 +337,24 @@ class Curator:
 
     @stop_clock
     def correlate(
-        self, pairs: Sequence[Clique], signs: Mapping[str, NDArray[np.int64]], rho: Fraction
+        self, pairs: Sequence[Clique], scores: Mapping[str, NDArray[np.int64]], rho: Fraction
     ) -> tuple[NDArray[np.float64], float]:
-        """Release sums over rows of products of two attributes' signs, with Gaussian noise; rho for all.
+        """Release sums over rows of products of two attributes' scores, with Gaussian noise; rho for all.
 
         See `margrave.measure.mechanisms.correlate` for the proof.
 
         Args:
             pairs: Pairs of attributes.
-            signs: -1, 0 or 1 for each code of each of them, public.
+            scores: From -SCORE_STEPS to SCORE_STEPS for each code of each of them, public.
             rho: What all answers together may cost, above 0.
 
         Returns:
-            In rows, shape [pairs], and the standard deviation of their noise.
+            In rows, of scores from -1 to 1, shape [pairs], and the standard deviation of their noise.
         """
         pairs = self._check_cliques(pairs)
-        check_signs(self.domain, pairs, signs)
+        check_scores(self.domain, pairs, scores)
         count = functools.partial(self._count_in_runs, pairs)
-        found = correlate(count, pairs, signs, rho, self._ledger, self._noise)
+        found = correlate(count, pairs, scores, rho, self._ledger, self._noise)
         self._charge(pairs)
         return found
 

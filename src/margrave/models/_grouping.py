@@ -27,7 +27,7 @@ from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.balance import balance_column
 from margrave.models._sampling.rounding import draw_column, order_by_group
-from margrave.release import MedialCorrelation, project_simplex
+from margrave.release import RankProduct, project_simplex
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -86,17 +86,17 @@ class CodeGrouping:
             if name in self.groups:
                 # Variances add up, not standard deviations.
                 values, variance = (_add_codes(part, self.groups[name], axis) for part in (values, variance))
-        return replace(table, values=values, sigma=np.sqrt(variance), medial=self._mean_signs(table))
+        return replace(table, values=values, sigma=np.sqrt(variance), product=self._mean_scores(table))
 
-    def _mean_signs(self, table: Pooled) -> MedialCorrelation | None:
-        """The medial correlation of a pair, with a group's sign the mean of its codes'."""
-        if table.medial is None:
+    def _mean_scores(self, table: Pooled) -> RankProduct | None:
+        """The rank product of a pair, with a group's score the mean of its codes'."""
+        if table.product is None:
             return None
         one, two = (
             _add_codes(self.shares[name] * own, self.groups[name], 0) if name in self.groups else own
-            for name, own in zip(table.clique, table.medial.signs, strict=True)
+            for name, own in zip(table.clique, table.product.scores, strict=True)
         )
-        return replace(table.medial, signs=(one, two))
+        return replace(table.product, scores=(one, two))
 
     def spread(self, table: Floats, clique: Clique) -> Floats:
         """A table over groups as one over codes, shape domain.shape(clique)."""

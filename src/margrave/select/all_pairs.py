@@ -24,7 +24,7 @@ from margrave.select.screening import (
     find_affordable,
     foretell_error,
     hides_pairs,
-    measure_medial_correlations,
+    measure_rank_products,
     summarise_one_ways,
 )
 from margrave.select.strategy import (
@@ -73,7 +73,7 @@ class AllPairs(Strategy):
        each attribute (`find_affordable`, `draw_pairs`). They share what remains alike; one-ways get it if
        there are none.
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho,
-       and their medial correlations measured for `medial` of it (`measure_medial_correlations`), if noise
+       and their rank products measured for `products` of it (`measure_rank_products`), if noise
        leaves anything of these.
        With them it is foretold how far off pairs will be if one-ways get 0, 1/8, ... or 7/8 of what is left
        besides, and the best of these is what they get (`foretell_error`).
@@ -106,7 +106,7 @@ class AllPairs(Strategy):
             above 0; infinity never screens.
         screened_ones: Share of rho for one-way marginals where noise is large, at least `ones`.
         screen: Share of rho for appraisals where pairs are screened, or for draws.
-        medial: Share of rho for medial correlations where pairs are screened, 0 for none.
+        products: Share of rho for rank products where pairs are screened, 0 for none.
         worth: How much of its noise counts when pairs are chosen, above 0; with more of it fewer are bought.
         blind: Standard deviation of an appraised total variation from which on pairs are drawn instead, since
             the choice would be one of noise, above 0.
@@ -128,7 +128,7 @@ class AllPairs(Strategy):
     hidden: float = 0.05
     screened_ones: Fraction = Fraction(1, 4)
     screen: Fraction = Fraction(1, 10)
-    medial: Fraction = Fraction(1, 20)
+    products: Fraction = Fraction(1, 20)
     worth: float = 0.6
     blind: float = 0.1
     drawn_ones: Fraction = Fraction(1, 2)
@@ -148,7 +148,7 @@ class AllPairs(Strategy):
         for param, bound in (("hidden", self.hidden), ("worth", self.worth), ("blind", self.blind)):
             if not bound > 0:
                 raise InputError(invalid(param, "above 0", "Try the default.", got=bound))
-        for param, share in (("triples", self.triples), ("wide", self.wide), ("medial", self.medial)):
+        for param, share in (("triples", self.triples), ("wide", self.wide), ("products", self.products)):
             if not 0 <= share < 1:
                 raise InputError(invalid(param, "a share of at least 0 and below 1", "Try the default."))
         ones = max(self.screened_ones, self.drawn_ones)
@@ -333,15 +333,15 @@ class AllPairs(Strategy):
         ways = summarise_one_ways(curator)
         dependence = estimate_dependence(curator, pairs, ways, self._price(curator))
         found = {pair: one.distance for pair, one in dependence.items()}
-        medial = {}
-        if self.medial:
+        products = {}
+        if self.products:
             # Never more than a quarter of what is left, or too little would remain to buy with.
-            rho = min(curator.total * Fraction(self.medial), curator.remaining / 4)
-            medial = measure_medial_correlations(curator, pairs, ways, rho)
+            rho = min(curator.total * Fraction(self.products), curator.remaining / 4)
+            products = measure_rank_products(curator, pairs, ways, rho)
         self._weigh_one_ways(curator, found, on_step)
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
         weights = choose_pairs(found, ways, sigma, self.worth, self.target)
-        return buy_dependent_pairs(curator, weights, dependence, ways, on_step, medial)
+        return buy_dependent_pairs(curator, weights, dependence, ways, on_step, products)
 
     def _all(
         self,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.progress import OnStep, Step
-from margrave.release import InferredMarginal, MedialCorrelation
+from margrave.release import SCORE_STEPS, InferredMarginal, RankProduct
 from margrave.schema.domain import Clique
 from margrave.select.strategy import (
     NOISE_L1,
@@ -44,10 +44,10 @@ CELL_DISTANCE = 0.5 * NOISE_L1
 """Total variation of a cell's noise over its standard deviation."""
 NOISE_LEFT = 0.35
 """How much of a table's noise a model leaves, about."""
-MAX_MEDIAL_NOISE = 0.12
-"""Standard deviation of a medial correlation above which none is bought."""
-MIN_HALF = 0.05
-"""Share of the rows that both halves of an attribute hold at least if it is asked about."""
+MAX_PRODUCT_NOISE = 0.12
+"""Standard deviation of a rank product above which none is bought."""
+MIN_SCORE_VARIANCE = 0.15
+"""Variance of an attribute's rank scores, 2/3 for even ranks, below which its pairs are not asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,63 +183,65 @@ def estimate_dependence(
     return found
 
 
-def measure_medial_correlations(
+def measure_rank_products(
     curator: Curator, pairs: Sequence[Clique], ways: OneWays, rho: Fraction
-) -> dict[Clique, MedialCorrelation]:
-    """Medial correlations of all pairs of which both attributes have two halves; none where noise would hide
-    them.
+) -> dict[Clique, RankProduct]:
+    """Rank products of all pairs of which both attributes have scores (`score_ranks`); none where noise would
+    hide them.
 
     A pair's table of c cells needs about c times the precision to say as much of whether its attributes rise
     together, so these tell correlations where few tables can be bought.
 
-    **Privacy.** Sums of products of signs, which cost rho together
-    (`margrave.measure.mechanisms.correlate`); the rest looks at their answers and at releases. Nothing is
-    spent where there is no answer.
+    **Privacy.** Sums over rows, which cost rho together (`margrave.measure.mechanisms.correlate`); the rest
+    looks at their answers and at releases. Nothing is spent where there is no answer.
 
     Args:
         curator: The door.
         pairs: All that may be asked about.
-        ways: What the released one-ways say: where the halves of ordered attributes are.
+        ways: What the released one-ways say: where the ranks of ordered attributes are.
         rho: What all answers together may cost.
     """
     ordered = dict(zip(curator.domain.names, curator.domain.ordered, strict=True))
-    signs = {name: split_codes(share, ordered[name]) for name, share in ways.shares.items()}
-    # Where nearly all rows are in one half, there is little to see, and noise on all others would be larger.
-    even = {
-        name
-        for name, own in signs.items()
-        if min(float(ways.shares[name][own < 0].sum()), float(ways.shares[name][own > 0].sum())) >= MIN_HALF
-    }
-    asked = [pair for pair in pairs if even.issuperset(pair)]
-    if not asked or 2.0 * appraisal_noise(curator, len(asked), ways.rows, rho) > MAX_MEDIAL_NOISE:
+    scores = {name: score_ranks(share, ordered[name]) for name, share in ways.shares.items()}
+    # Where nearly all rows have one score there is little to see, and all other pairs would get more noise.
+    spread = {name: _variance(ways.shares[name], own / SCORE_STEPS) for name, own in scores.items()}
+    asked = [pair for pair in pairs if min(spread[name] for name in pair) >= MIN_SCORE_VARIANCE]
+    if not asked or 2.0 * appraisal_noise(curator, len(asked), ways.rows, rho) > MAX_PRODUCT_NOISE:
         return {}
-    answers, sigma = curator.correlate(asked, signs, rho)
+    answers, sigma = curator.correlate(asked, scores, rho)
+    own = {name: score / SCORE_STEPS for name, score in scores.items()}
     return {
-        (a, b): MedialCorrelation(
-            (signs[a].astype(np.float64), signs[b].astype(np.float64)), answer / ways.rows, sigma / ways.rows
-        )
+        (a, b): RankProduct((own[a], own[b]), answer / ways.rows, sigma / ways.rows)
         for (a, b), answer in zip(asked, answers.tolist(), strict=True)
     }
 
 
-def split_codes(shares: Floats, ordered: int) -> NDArray[np.int64]:
-    """-1 for the lower half of an attribute's ordered codes, 1 for the upper one, and 0 for all others.
+def score_ranks(shares: Floats, ordered: int) -> NDArray[np.int64]:
+    """Rank scores of an attribute's codes, whole numbers from -SCORE_STEPS to SCORE_STEPS, shape [codes].
 
-    The halves are as even as codes allow. An attribute of two codes has them in either order.
+    A code whose mid-rank is r has 4 r - 2, cut to -1 and 1, in steps: the quarters of the rows at both ends
+    have -1 and 1. Of scores within these bounds, halves tell most through noise and ranks say most of how
+    two attributes rise; these are in between. Codes outside of an order have 0. An attribute of two codes
+    has -1 and 1 in either order.
 
     Args:
         shares: Its one-way, shape [codes].
         ordered: How many of its leading codes stand in order.
     """
-    signs = np.zeros(len(shares), np.int64)
-    count = 2 if len(shares) == 2 else ordered
-    if count < 2:
-        return signs
-    held = np.maximum(shares[:count], 0.0)
-    below = np.cumsum(held)[:-1]
-    split = int(np.argmin(np.abs(below - 0.5 * held.sum()))) + 1
-    signs[:split], signs[split:count] = -1, 1
-    return signs
+    scores = np.zeros(len(shares), np.int64)
+    if len(shares) == 2:
+        scores[:] = -SCORE_STEPS, SCORE_STEPS
+    elif ordered >= 2:
+        held = np.maximum(shares[:ordered], 0.0)
+        held = held / max(float(held.sum()), 1e-300)
+        ranks = np.cumsum(held) - 0.5 * held
+        scores[:ordered] = np.rint(SCORE_STEPS * np.clip(4.0 * ranks - 2.0, -1.0, 1.0))
+    return scores
+
+
+def _variance(shares: Floats, scores: Floats) -> float:
+    """Variance of the scores under a one-way."""
+    return float(shares @ scores**2 - (shares @ scores) ** 2)
 
 
 def find_affordable(pairs: Sequence[Clique], ways: OneWays, sigma: float) -> tuple[list[Clique], int]:
@@ -396,7 +398,7 @@ def buy_dependent_pairs(
     dependence: Mapping[Clique, Dependence],
     ways: OneWays,
     on_step: OnStep,
-    medial: Mapping[Clique, MedialCorrelation] | None = None,
+    products: Mapping[Clique, RankProduct] | None = None,
 ) -> list[InferredMarginal]:
     """Spend all that is left of rho on some pairs, in proportion to their weights.
 
@@ -406,18 +408,18 @@ def buy_dependent_pairs(
         dependence: What the appraisal found, of all pairs that may be bought.
         ways: What is known of the one-ways.
         on_step: Told what is measured.
-        medial: Medial correlations that were measured.
+        products: Rank products that were measured.
 
     Returns:
-        What the appraisal says of the other pairs, see `independent_tables`, and the medial correlations.
+        What the appraisal says of the other pairs, see `independent_tables`, and the rank products.
     """
     on_step(Step("measure", f"{len(weights)} pairs by their dependence", 2, curator.progress))
     measure_shares(curator, apportion_rho(weights, curator.remaining))
-    # Of a pair that was bought only the medial correlation is new: its table is known.
-    known = medial or {}
+    # Of a pair that was bought only the rank product is new: its table is known.
+    known = products or {}
     others = [pair for pair in dependence if pair not in weights or pair in known]
     return [
-        replace(table, medial=known.get(table.clique))
+        replace(table, product=known.get(table.clique))
         for table in independent_tables(curator, others, dependence, ways)
     ]
 

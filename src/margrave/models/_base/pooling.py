@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.models._base.compiled import compile_kernel
-from margrave.release import InferredMarginal, MedialCorrelation, NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.domain import Clique, Domain
 
 
@@ -36,7 +36,7 @@ class Pooled:
         inferred: Whether nobody measured it (`margrave.release.InferredMarginal`).
         distance: If so, its appraised total variation from the product of its one-ways.
         uncertainty: The standard deviation of that distance.
-        medial: Its medial correlation, if that was measured by itself.
+        product: Its rank product, if that was measured by itself.
     """
 
     clique: Clique
@@ -45,13 +45,13 @@ class Pooled:
     inferred: bool = False
     distance: float = 0.0
     uncertainty: float = math.inf
-    medial: MedialCorrelation | None = None
+    product: RankProduct | None = None
 
     @property
     def measurement(self) -> NoisyMarginal:
         """The same as a measurement, for a fit."""
         if self.inferred:
-            known = self.distance, self.uncertainty, self.medial
+            known = self.distance, self.uncertainty, self.product
             return InferredMarginal(self.clique, self.values, self.sigma, *known)
         return NoisyMarginal(self.clique, self.values, self.sigma)
 
@@ -70,15 +70,15 @@ def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: boo
         InputError: A clique repeats an attribute, or its table is not finite or not of the domain's shape.
     """
     sums: dict[Clique, tuple[NDArray[np.float64], Precision]] = {}
-    medial: dict[Clique, MedialCorrelation | None] = {}
+    product: dict[Clique, RankProduct | None] = {}
     unmeasured: dict[Clique, Pooled] = {}
     for measured in measurements:
         clique, values, sigma = _canonical(domain, measured)
         if isinstance(measured, InferredMarginal):
             if inferred and clique:
-                medial[clique] = _order_signs(measured, clique)
+                product[clique] = _order_scores(measured, clique)
                 spread = np.broadcast_to(np.asarray(sigma, dtype=np.float64), values.shape)
-                known = measured.distance, measured.uncertainty, medial[clique]
+                known = measured.distance, measured.uncertainty, product[clique]
                 unmeasured[clique] = Pooled(clique, values, spread, True, *known)
             continue
         if not clique:
@@ -100,16 +100,16 @@ def pool(domain: Domain, measurements: Sequence[NoisyMarginal], *, inferred: boo
         weighted, precision = sums[clique]
         spread = np.power(precision, -0.5)
         sigma = spread if isinstance(spread, np.ndarray) else np.full(weighted.shape, spread)
-        found.append(Pooled(clique, weighted / precision, sigma, medial=medial.get(clique)))
+        found.append(Pooled(clique, weighted / precision, sigma, product=product.get(clique)))
     return found
 
 
-def _order_signs(measured: InferredMarginal, clique: Clique) -> MedialCorrelation | None:
-    """Its medial correlation, with the signs in the order of the clique."""
-    found = measured.medial
+def _order_scores(measured: InferredMarginal, clique: Clique) -> RankProduct | None:
+    """Its rank product, with the scores in the order of the clique."""
+    found = measured.product
     if found is None or clique == measured.clique:
         return found
-    return replace(found, signs=(found.signs[1], found.signs[0]))
+    return replace(found, scores=(found.scores[1], found.scores[0]))
 
 
 def estimated_total(measurements: Sequence[NoisyMarginal]) -> float:
@@ -243,8 +243,8 @@ def halves(
         noise = table.sigma * rng.standard_normal(table.values.shape)
         root = math.sqrt(share)
         spread = table.sigma * math.sqrt(1 + share)
-        # A medial correlation is not split: it is fitted to, and never judged by.
-        fitted.append(Pooled(table.clique, table.values + root * noise, spread, medial=table.medial))
+        # A rank product is not split: it is fitted to, and never judged by.
+        fitted.append(Pooled(table.clique, table.values + root * noise, spread, product=table.product))
         judged.append(
             Pooled(table.clique, table.values - noise / root, table.sigma * math.sqrt(1 + 1 / share))
         )

@@ -19,16 +19,16 @@ Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class StackedMedial:
-    """Medial correlations of pairs (`margrave.release.MedialCorrelation`), side by side.
+class StackedProducts:
+    """Rank products of pairs (`margrave.release.RankProduct`), side by side.
 
     Args:
-        signs: Of all attributes' codes, 0 for attributes that have none, shape [codes].
+        scores: Of all attributes' codes, 0 for attributes that have none, shape [codes].
         values: Noisy means of products, symmetric, shape [attributes, attributes].
         weights: 1 / variance of each, 0 where unmeasured.
     """
 
-    signs: Singles
+    scores: Singles
     values: Singles
     weights: Singles
 
@@ -48,7 +48,7 @@ class Stacked:
         inferred: Pairs that nobody measured but that are held to be about independent
             (`margrave.release.InferredMarginal`), shape [attributes, attributes], symmetric; None for none.
             Their `pairs` mean nothing: a model's table of them is compared with its own one-ways' product.
-        medial: Medial correlations that were measured by themselves; None for none.
+        products: Rank products that were measured by themselves; None for none.
     """
 
     starts: Longs
@@ -59,7 +59,7 @@ class Stacked:
     one_weights: Singles
     tied: tuple[ConstrainedTables, ...] = ()
     inferred: NDArray[np.bool_] | None = None
-    medial: StackedMedial | None = None
+    products: StackedProducts | None = None
 
     @property
     def apart(self) -> Singles:
@@ -142,7 +142,7 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
         one_weights.astype(np.float32),
         tied,
         _find_inferred(domain, tables),
-        _stack_medial(domain, starts, tables),
+        _stack_products(domain, starts, tables),
     )
 
 
@@ -157,18 +157,18 @@ def _find_inferred(domain: Domain, tables: Sequence[Pooled]) -> NDArray[np.bool_
     return found
 
 
-def _stack_medial(domain: Domain, starts: Longs, tables: Sequence[Pooled]) -> StackedMedial | None:
-    """The medial correlations that come with tables of two attributes."""
-    known = [(table.clique, table.medial) for table in tables if table.medial is not None]
+def _stack_products(domain: Domain, starts: Longs, tables: Sequence[Pooled]) -> StackedProducts | None:
+    """The rank products that come with tables of two attributes."""
+    known = [(table.clique, table.product) for table in tables if table.product is not None]
     if not known:
         return None
-    signs = np.zeros(int(starts[-1]), np.float32)
+    scores = np.zeros(int(starts[-1]), np.float32)
     values, weights = np.zeros((2, len(domain), len(domain)), np.float32)
-    for clique, medial in known:
+    for clique, product in known:
         i, j = map(domain.index, clique)
         # An attribute has the same halves in all of its pairs.
-        for place, own in zip((i, j), medial.signs, strict=True):
-            signs[starts[place] : starts[place + 1]] = own
-        values[i, j] = values[j, i] = medial.value
-        weights[i, j] = weights[j, i] = medial.sigma**-2.0
-    return StackedMedial(signs, values, weights)
+        for place, own in zip((i, j), product.scores, strict=True):
+            scores[starts[place] : starts[place + 1]] = own
+        values[i, j] = values[j, i] = product.value
+        weights[i, j] = weights[j, i] = product.sigma**-2.0
+    return StackedProducts(scores, values, weights)

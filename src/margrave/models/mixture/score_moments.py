@@ -16,9 +16,8 @@ everything else. But it is one number out of hundreds of cells, and noise moves 
 with r' of the noisy table. t is the non-negative garrotte (Breiman 1995): what noise alone would explain
 counts as 0. The residuals of single cells hold the same term with weight 1 and without the garrotte.
 
-*Medial correlations* of pairs, measured by themselves (`margrave.release.MedialCorrelation`): scores are -1
-and 1 for the lower and the upper half of an attribute's codes. They are measurements as tables are, so they
-have weight 1, and t is what was measured.
+*Rank products* of pairs, measured by themselves (`margrave.release.RankProduct`): scores are ranks between
+-1 and 1. They are measurements as tables are, so they have weight 1, and t is what was measured.
 
 Post-processing of releases throughout.
 """
@@ -104,11 +103,11 @@ class ScoreMoments:
 
 
 def find_score_moments(stacked: Stacked, weight: float = MOMENT_WEIGHT) -> list[ScoreMoments]:
-    """Rank moments and medial correlations, where there are any; see `find_rank_moments`."""
+    """Rank moments and rank products, where there are any; see `find_rank_moments`."""
     found = [find_rank_moments(stacked, weight)]
-    if stacked.medial is not None:
-        medial = stacked.medial
-        found.append(ScoreMoments(medial.signs, stacked.starts, medial.values, medial.weights))
+    if stacked.products is not None:
+        known = stacked.products
+        found.append(ScoreMoments(known.scores, stacked.starts, known.values, known.weights))
     return [moments for moments in found if not moments.empty]
 
 
