@@ -411,6 +411,29 @@ def test_nothing_is_spent_on_rank_products_that_nobody_wants(settings: dict[str,
     assert not product_events(ledger)
 
 
+@pytest.mark.parametrize(("goal", "share"), [(1.0, 1 / 20), (1e-3, 1 / 8)])
+def test_more_is_spent_on_rank_products_where_noise_is_large(
+    goal: float, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screening, "PRODUCT_NOISE", goal)
+    curator, ledger = rising()
+    AllPairs().run(curator, FEW, silent)
+    (event,) = product_events(ledger)
+    assert float(event_rho(event) / ledger.total) == pytest.approx(share, rel=1e-3)
+
+
+def test_what_is_spent_on_rank_products_is_what_their_noise_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = []
+    for goal in (1.0, 0.028):
+        monkeypatch.setattr(screening, "PRODUCT_NOISE", goal)
+        curator, ledger = rising()
+        AllPairs().run(curator, FEW, silent)
+        (event,) = product_events(ledger)
+        noise.append(float(event.sigma_squared) ** 0.5 / 256 / 4000.0)
+    assert noise[0] > 0.03
+    assert noise[1] == pytest.approx(0.028, rel=0.05)
+
+
 def test_rank_products_that_noise_would_drown_are_not_bought(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screening, "MAX_PRODUCT_NOISE", 1e-3)
     curator, ledger = rising()

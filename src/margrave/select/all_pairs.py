@@ -73,10 +73,10 @@ class AllPairs(Strategy):
        each attribute (`find_affordable`, `draw_pairs`). They share what remains alike; one-ways get it if
        there are none.
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho,
-       and their rank products measured for `products` of it (`measure_rank_products`), if noise
-       leaves anything of these.
-       With them it is foretold how far off pairs will be if one-ways get 0, 1/8, ... or 7/8 of what is left
-       besides, and the best of these is what they get (`foretell_error`).
+       and their rank products measured for `products` of it, up to `max_products` where noise on them is
+       large, if it leaves anything of them (`measure_rank_products`). With the distances it is foretold how
+       far off pairs will be if one-ways get 0, 1/8, ... or 7/8 of what is left besides, and the best of these
+       is what they get (`foretell_error`).
     5. Pairs are taken, and share what remains, so that the sum of what they are foretold to be off by is
        least (`choose_pairs`). A target's pairs are taken in any case.
     6. All pairs share `look` of the rest alike, and a rough model is fitted.
@@ -107,6 +107,7 @@ class AllPairs(Strategy):
         screened_ones: Share of rho for one-way marginals where noise is large, at least `ones`.
         screen: Share of rho for appraisals where pairs are screened, or for draws.
         products: Share of rho for rank products where pairs are screened, 0 for none.
+        max_products: The same where noise on them is large.
         worth: How much of its noise counts when pairs are chosen, above 0; with more of it fewer are bought.
         blind: Standard deviation of an appraised total variation from which on pairs are drawn instead, since
             the choice would be one of noise, above 0.
@@ -129,6 +130,7 @@ class AllPairs(Strategy):
     screened_ones: Fraction = Fraction(1, 4)
     screen: Fraction = Fraction(1, 10)
     products: Fraction = Fraction(1, 20)
+    max_products: Fraction = Fraction(1, 8)
     worth: float = 0.6
     blind: float = 0.1
     drawn_ones: Fraction = Fraction(1, 2)
@@ -148,7 +150,12 @@ class AllPairs(Strategy):
         for param, bound in (("hidden", self.hidden), ("worth", self.worth), ("blind", self.blind)):
             if not bound > 0:
                 raise InputError(invalid(param, "above 0", "Try the default.", got=bound))
-        for param, share in (("triples", self.triples), ("wide", self.wide), ("products", self.products)):
+        for param, share in (
+            ("triples", self.triples),
+            ("wide", self.wide),
+            ("products", self.products),
+            ("max_products", self.max_products),
+        ):
             if not 0 <= share < 1:
                 raise InputError(invalid(param, "a share of at least 0 and below 1", "Try the default."))
         ones = max(self.screened_ones, self.drawn_ones)
@@ -336,8 +343,11 @@ class AllPairs(Strategy):
         products = {}
         if self.products:
             # Never more than a quarter of what is left, or too little would remain to buy with.
-            rho = min(curator.total * Fraction(self.products), curator.remaining / 4)
-            products = measure_rank_products(curator, pairs, ways, rho)
+            rho, most = (
+                min(curator.total * Fraction(share), curator.remaining / 4)
+                for share in (self.products, self.max_products)
+            )
+            products = measure_rank_products(curator, pairs, ways, rho, most)
         self._weigh_one_ways(curator, found, on_step)
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
         weights = choose_pairs(found, ways, sigma, self.worth, self.target)

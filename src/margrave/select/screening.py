@@ -44,8 +44,9 @@ CELL_DISTANCE = 0.5 * NOISE_L1
 """Total variation of a cell's noise over its standard deviation."""
 NOISE_LEFT = 0.35
 """How much of a table's noise a model leaves, about."""
-MAX_PRODUCT_NOISE = 0.12
-"""Standard deviation of a rank product above which none is bought."""
+PRODUCT_NOISE, MAX_PRODUCT_NOISE = 0.05, 0.17
+"""Standard deviation of a rank product that more is spent for, within bounds, and above which none is bought.
+At 0.17 four thousand rows of a survey at epsilon 0.2 still have pairs a tenth nearer (bench/LOG.md)."""
 MIN_SCORE_VARIANCE = 0.15
 """Variance of an attribute's rank scores, 2/3 for even ranks, below which its pairs are not asked about."""
 
@@ -184,7 +185,7 @@ def estimate_dependence(
 
 
 def measure_rank_products(
-    curator: Curator, pairs: Sequence[Clique], ways: OneWays, rho: Fraction
+    curator: Curator, pairs: Sequence[Clique], ways: OneWays, rho: Fraction, most: Fraction
 ) -> dict[Clique, RankProduct]:
     """Rank products of all pairs of which both attributes have scores (`score_ranks`); none where noise would
     hide them.
@@ -192,21 +193,28 @@ def measure_rank_products(
     A pair's table of c cells needs about c times the precision to say as much of whether its attributes rise
     together, so these tell correlations where few tables can be bought.
 
-    **Privacy.** Sums over rows, which cost rho together (`margrave.measure.mechanisms.correlate`); the rest
-    looks at their answers and at releases. Nothing is spent where there is no answer.
+    **Privacy.** Sums over rows, which cost `most` together or less (`margrave.measure.mechanisms.correlate`);
+    the rest, and how much is spent, looks at releases alone. Nothing is spent where there is no answer.
 
     Args:
         curator: The door.
         pairs: All that may be asked about.
         ways: What the released one-ways say: where the ranks of ordered attributes are.
-        rho: What all answers together may cost.
+        rho: What all answers together cost where noise is small.
+        most: What they may cost at most where that leaves noise above PRODUCT_NOISE, to bring it there.
     """
     ordered = dict(zip(curator.domain.names, curator.domain.ordered, strict=True))
     scores = {name: score_ranks(share, ordered[name]) for name, share in ways.shares.items()}
     # Where nearly all rows have one score there is little to see, and all other pairs would get more noise.
     spread = {name: _variance(ways.shares[name], own / SCORE_STEPS) for name, own in scores.items()}
     asked = [pair for pair in pairs if min(spread[name] for name in pair) >= MIN_SCORE_VARIANCE]
-    if not asked or 2.0 * appraisal_noise(curator, len(asked), ways.rows, rho) > MAX_PRODUCT_NOISE:
+    if not asked:
+        return {}
+    # An answer is a mean over the rows, an appraisal half of one.
+    noise = 2.0 * appraisal_noise(curator, len(asked), ways.rows, rho)
+    times = Fraction(max(noise / PRODUCT_NOISE, 1.0) ** 2).limit_denominator(1000)
+    rho = max(min(rho * times, most), rho)
+    if 2.0 * appraisal_noise(curator, len(asked), ways.rows, rho) > MAX_PRODUCT_NOISE:
         return {}
     answers, sigma = curator.correlate(asked, scores, rho)
     own = {name: score / SCORE_STEPS for name, score in scores.items()}
