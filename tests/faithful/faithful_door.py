@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -157,6 +157,13 @@ class Recorder:
         tables = [np.array(table) for table in expected]
         return np.array(self._noted("appraise", cliques=list(cliques), expected=tables, rho=rho))
 
+    def correlate(
+        self, pairs: Sequence[Clique], scores: Mapping[str, NDArray[np.int64]], rho: Fraction
+    ) -> tuple[Floats, float]:
+        own = {name: np.array(score) for name, score in scores.items()}
+        found: tuple[Floats, float] = self._noted("correlate", pairs=list(pairs), scores=own, rho=rho)
+        return found
+
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
         found: NoisyMoments = self._noted("moments", embedding=embedding, rho=rho)
         return found
@@ -194,6 +201,9 @@ class Replayed:
                 assert all(np.array_equal(a, b) for a, b in zip(asked, wanted, strict=True))
             elif key == "rivals" and asked is not None:
                 assert all(np.array_equal(a, b) for a, b in zip(asked, wanted, strict=True))  # type: ignore[arg-type]
+            elif key == "scores":
+                assert asked.keys() == wanted.keys()
+                assert all(np.array_equal(asked[name], wanted[name]) for name in wanted)
             elif key == "embedding":
                 assert all(np.array_equal(a, b) for a, b in zip(asked.phases, wanted.phases, strict=True))
             else:
@@ -220,6 +230,12 @@ class Replayed:
 
     def appraise(self, cliques: Sequence[Clique], expected: Sequence[Floats], rho: Fraction) -> Floats:
         return np.array(self._answer("appraise", cliques=list(cliques), expected=expected, rho=rho))
+
+    def correlate(
+        self, pairs: Sequence[Clique], scores: Mapping[str, NDArray[np.int64]], rho: Fraction
+    ) -> tuple[Floats, float]:
+        found: tuple[Floats, float] = self._answer("correlate", pairs=list(pairs), scores=scores, rho=rho)
+        return found
 
     def moments(self, embedding: Embedding, rho: Fraction) -> NoisyMoments:
         found: NoisyMoments = self._answer("moments", embedding=embedding, rho=rho)
