@@ -101,10 +101,18 @@ def test_a_pair_that_a_rule_ties_together_has_no_moment_of_its_own() -> None:
     rng, made = np.random.default_rng(0), []
     for places in itertools.combinations(domain.names, 2):
         made.append(NoisyMarginal(places, 100.0 + rng.standard_normal((4, 4)), 1.0))
-    weights = find_rank_moments(stacked(made, domain)).weights
-    assert weights[0, 1] == 0.0
-    assert weights[0, 2] > 0.0
-    assert weights[1, 2] > 0.0
+    halves = np.repeat([-1.0, 1.0], 2)
+    product = RankProduct((halves, halves), 0.3, 0.01)
+    made += [
+        InferredMarginal(p, np.ones((4, 4)), 1.0, product=product)
+        for p in itertools.combinations(domain.names, 2)
+    ]
+    found = find_score_moments(stacked(made, domain))
+    assert len(found) == 2
+    for weights in (moments.weights for moments in found):
+        assert weights[0, 1] == 0.0
+        assert weights[0, 2] > 0.0
+        assert weights[1, 2] > 0.0
 
 
 def test_the_weight_is_that_of_the_noise() -> None:

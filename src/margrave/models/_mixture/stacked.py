@@ -158,15 +158,23 @@ def _find_inferred(domain: Domain, tables: Sequence[Pooled]) -> NDArray[np.bool_
 
 
 def _stack_products(domain: Domain, starts: Longs, tables: Sequence[Pooled]) -> StackedProducts | None:
-    """The rank products that come with tables of two attributes."""
-    known = [(table.clique, table.product) for table in tables if table.product is not None]
+    """The rank products that come with tables of two attributes, but for those that rules tie together.
+
+    Inside of a constraint block a pair is not what its attributes' shares in the components say.
+    """
+    ruled = set() if domain.rules is None else set(domain.rules.names)
+    known = [
+        (table.clique, table.product)
+        for table in tables
+        if table.product is not None and not ruled.issuperset(table.clique)
+    ]
     if not known:
         return None
     scores = np.zeros(int(starts[-1]), np.float32)
     values, weights = np.zeros((2, len(domain), len(domain)), np.float32)
     for clique, product in known:
         i, j = map(domain.index, clique)
-        # An attribute has the same halves in all of its pairs.
+        # An attribute has the same scores in all of its pairs.
         for place, own in zip((i, j), product.scores, strict=True):
             scores[starts[place] : starts[place + 1]] = own
         values[i, j] = values[j, i] = product.value
