@@ -14,6 +14,7 @@ from margrave.models._grouping import group_codes
 from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models.mixture import Mixture
 from margrave.models.mixture import fitter as fitter_module
+from margrave.models.mixture.objective import LatentBlockPart, Objective, point
 from margrave.models.mixture.score_moments import (
     MOMENT_WEIGHT,
     find_rank_moments,
@@ -215,7 +216,20 @@ def test_a_fit_has_the_rank_products_of_pairs_that_nobody_bought() -> None:
         assert SCORES[a] @ table @ SCORES[b] == pytest.approx(exact_product(a, b), abs=0.03)
 
 
-def test_groups_of_codes_have_the_mean_of_their_signs() -> None:
+def test_pairs_inside_of_a_latent_block_are_asked_for_by_its_states_alone() -> None:
+    tables = stacked(measured(30.0))
+    found = find_score_moments(tables)
+    at = point(np.zeros((24, 3), np.float32), np.zeros(3), tables.starts)
+    block = LatentBlockPart(tables, (0, 1), at.logs, 3, 100.0, 0.0, np.random.default_rng(0), moments=found)
+    objective = Objective(tables, 3, 100.0, 0.0, [block], found)
+    (outside,), (inside,) = objective._moments, block._moments
+    assert outside.weights[0, 1] == 0.0
+    assert outside.weights[0, 3] == found[0].weights[0, 3] > 0.0
+    assert inside.weights[0, 1] == found[0].weights[0, 1] > 0.0
+    np.testing.assert_array_equal(inside.scores, found[0].scores[:14])
+
+
+def test_groups_of_codes_have_the_mean_of_their_scores() -> None:
     """Rank products survive that a large attribute is modelled in groups."""
     domain = Domain(("x", "y"), (200, 2), (200, 0))
     rng = np.random.default_rng(0)
