@@ -293,6 +293,16 @@ class NoisySlices:
         return found
 
 
+def mid_ranks(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mid-rank of each of some ordered codes under their noisy shares, of which negative ones count as 0.
+
+    A code's mid-rank is the share of the rows below it and half of its own, from 0 to 1.
+    """
+    held = np.maximum(shares, 0.0)
+    held = held / max(float(held.sum()), 1e-300)
+    return np.asarray(np.cumsum(held) - 0.5 * held)
+
+
 def project_simplex(values: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.float64]:
     """The distribution nearest to noisy probabilities, in squares weighted by 1 / variance, shape [codes].
 

@@ -85,12 +85,14 @@ def test_the_noise_is_of_the_recorded_size_and_independent(gdp: bool) -> None:
         assert abs((noise[lag:] * noise[:-lag]).mean()) < 4.5 * sigma**2 / math.sqrt(40_000)
 
 
-def _exact(ledger: Ledger, columns: Table, patch: pytest.MonkeyPatch) -> NDArray[np.int64]:
+def _exact(
+    ledger: Ledger, columns: Table, patch: pytest.MonkeyPatch, pairs: Sequence[tuple[str, str]] = PAIRS
+) -> NDArray[np.int64]:
     """The integers that were about to get noise."""
     found: list[NDArray[np.int64]] = []
     with patch.context() as inside:
         inside.setattr(Gaussian, "noisy", lambda self, table, rho: found.append(table) or table * 1.0)
-        _curator(ledger, columns).correlate(PAIRS, SCORES, RHO)
+        _curator(ledger, columns).correlate(pairs, SCORES, RHO)
     return found[0]
 
 
@@ -100,7 +102,6 @@ def test_the_bound_is_met_and_half_of_it_is_noticed(
     adjacency: Adjacency, k: int, halved: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All sums move by the most there is, at once; a sensitivity halved on purpose is passed."""
-    pairs, scores = [("a", "c")] * 4, {"a": SCORES["a"], "c": SCORES["c"]}
     if halved:
         honest = door.Gaussian
         monkeypatch.setattr(door, "Gaussian", lambda book, bits, squared: honest(book, bits, squared // 4))
@@ -112,9 +113,7 @@ def test_the_bound_is_met_and_half_of_it_is_noticed(
     for rows in (first, base + odd):
         ledger = _ledger(neighbours)
         columns = {"a": [a for a, _ in rows], "b": [0] * len(rows), "c": [c for _, c in rows]}
-        with monkeypatch.context() as inside:
-            inside.setattr(Gaussian, "noisy", lambda self, table, rho: moved.append(table) or table * 1.0)
-            _curator(ledger, columns).correlate(pairs, scores, RHO)
+        moved.append(_exact(ledger, columns, monkeypatch, [("a", "c")] * 4))
         events += ledger.events
     assert events[0] == events[1]
     gap = int(((moved[0] - moved[1]) ** 2).sum())

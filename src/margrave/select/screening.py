@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.progress import OnStep, Step
-from margrave.release import SCORE_STEPS, InferredMarginal, RankProduct
+from margrave.release import SCORE_STEPS, InferredMarginal, RankProduct, mid_ranks
 from margrave.schema.domain import Clique
 from margrave.select.strategy import (
     NOISE_L1,
@@ -240,9 +240,7 @@ def score_ranks(shares: Floats, ordered: int) -> NDArray[np.int64]:
     if len(shares) == 2:
         scores[:] = -SCORE_STEPS, SCORE_STEPS
     elif ordered >= 2:
-        held = np.maximum(shares[:ordered], 0.0)
-        held = held / max(float(held.sum()), 1e-300)
-        ranks = np.cumsum(held) - 0.5 * held
+        ranks = mid_ranks(shares[:ordered])
         scores[:ordered] = np.rint(SCORE_STEPS * np.clip(4.0 * ranks - 2.0, -1.0, 1.0))
     return scores
 

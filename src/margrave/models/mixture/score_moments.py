@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_summing
 from margrave.models._mixture.stacked import Stacked
+from margrave.release import mid_ranks
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -151,8 +152,7 @@ def score_codes(one_way: Floats) -> Floats:
     whole = float(shares.sum())
     if whole <= 0.0:
         return np.zeros(len(shares))
-    shares = shares / whole
-    ranks = np.cumsum(shares) - 0.5 * shares
+    ranks, shares = mid_ranks(shares), shares / whole
     ranks -= float(shares @ ranks)
     spread = float(np.sqrt(shares @ ranks**2))
     return ranks / spread if spread >= MIN_SPREAD else np.zeros(len(shares))
