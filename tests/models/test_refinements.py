@@ -15,7 +15,7 @@ from margrave.models._base.pooling import pool
 from margrave.models._mixture import refinements
 from margrave.models._mixture.model import MixtureModel
 from margrave.models.mixture import Mixture
-from margrave.release import NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.domain import Domain
 
 DOMAIN = Domain(("a", "b", "c", "y"), (5, 4, 6, 2))
@@ -169,6 +169,22 @@ def test_labels_have_few_codes_and_the_most_dependent_comes_last(wide: MixtureMo
     assert sum(WIDE[name] for name in told.refinements.names[:-1]) <= 4
     rough = Mixture().fit(WIDE, wide_measurements(), effort=Effort(rough=True))
     assert rough.refinements is None
+
+
+@pytest.mark.parametrize(("ranked", "refined"), [(2, True), (3, False)])
+def test_an_attribute_known_by_rank_products_is_left_to_the_mixture(
+    wide: MixtureModel, ranked: int, refined: bool
+) -> None:
+    """All four pairs with "v" have rank products; where most have nothing else an additive model would lose
+    what is known."""
+    product = RankProduct((np.zeros(2), np.zeros(2)), 0.0, 0.1)
+    made = wide_measurements()
+    own = [table for table in made if "v" in table.clique and len(table.clique) == 2]
+    gone = {table.clique for table in own[:ranked]}
+    tables = [table for table in made if table.clique not in gone]
+    tables += [InferredMarginal(t.clique, t.values, t.sigma, product=product) for t in own]
+    names = refinements.choose_refinements(wide, pool(WIDE, tables, inferred=True), 8, None)
+    assert ("v" in names) == refined
 
 
 def test_rows_keep_all_pairs(wide: MixtureModel) -> None:

@@ -74,7 +74,8 @@ class AllPairs(Strategy):
        there are none.
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho,
        and their rank products measured for `products` of it, up to `max_products` where noise on them is
-       large, if it leaves anything of them (`measure_rank_products`). With the distances it is foretold how
+       large, if it leaves anything of them, and for half of `products` those of rare codes
+       (`measure_rank_products`). With the distances it is foretold how
        far off pairs will be if one-ways get 0, 1/8, ... or 7/8 of what is left besides, and the best of these
        is what they get (`foretell_error`).
     5. Pairs are taken, and share what remains, so that the sum of what they are foretold to be off by is
@@ -106,7 +107,8 @@ class AllPairs(Strategy):
             above 0; infinity never screens.
         screened_ones: Share of rho for one-way marginals where noise is large, at least `ones`.
         screen: Share of rho for appraisals where pairs are screened, or for draws.
-        products: Share of rho for rank products where pairs are screened, 0 for none.
+        products: Share of rho for rank products where pairs are screened, 0 for none; half of it again for
+            those of rare codes.
         max_products: The same where noise on them is large.
         worth: How much of its noise counts when pairs are chosen, above 0; with more of it fewer are bought.
         blind: Standard deviation of an appraised total variation from which on pairs are drawn instead, since

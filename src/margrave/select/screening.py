@@ -49,6 +49,11 @@ PRODUCT_NOISE, MAX_PRODUCT_NOISE = 0.05, 0.17
 At 0.17 four thousand rows of a survey at epsilon 0.2 still have pairs a tenth nearer (bench/LOG.md)."""
 MIN_SCORE_VARIANCE = 0.15
 """Variance of an attribute's rank scores, 2/3 for even ranks, below which its pairs are not asked about."""
+MIN_RARE_SIGNAL = 4.0
+"""Product of the standard deviations of both scores, over the noise of a rank product, from which one of an
+attribute of two codes and less variance is asked for all the same."""
+MAX_OTHERS = 0.05
+"""What other codes may hold of an attribute of two codes, such as missing values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,31 +196,56 @@ def measure_rank_products(
     hide them.
 
     A pair's table of c cells needs about c times the precision to say as much of whether its attributes rise
-    together, so these tell correlations where few tables can be bought.
+    together, so these tell correlations where few tables can be bought. What few rows have, such as a rare
+    outcome, moves no table by more than noise: only these tell what goes with it.
 
-    **Privacy.** Sums over rows, which cost `most` together or less (`margrave.measure.mechanisms.correlate`);
+    **Privacy.** Sums over rows, which cost `most` and half of `rho` together or less
+    (`margrave.measure.mechanisms.correlate`);
     the rest, and how much is spent, looks at releases alone. Nothing is spent where there is no answer.
 
     Args:
         curator: The door.
         pairs: All that may be asked about.
         ways: What the released one-ways say: where the ranks of ordered attributes are.
-        rho: What all answers together cost where noise is small.
-        most: What they may cost at most where that leaves noise above PRODUCT_NOISE, to bring it there.
+        rho: What all answers of wide attributes together cost where noise is small; those of rare codes cost
+            half of it.
+        most: What the former may cost at most where that leaves noise above PRODUCT_NOISE, to bring it there.
     """
     ordered = dict(zip(curator.domain.names, curator.domain.ordered, strict=True))
     scores = {name: score_ranks(share, ordered[name]) for name, share in ways.shares.items()}
-    # Where nearly all rows have one score there is little to see, and all other pairs would get more noise.
     spread = {name: _variance(ways.shares[name], own / SCORE_STEPS) for name, own in scores.items()}
-    asked = [pair for pair in pairs if min(spread[name] for name in pair) >= MIN_SCORE_VARIANCE]
-    if not asked:
-        return {}
+    wide = {name for name, variance in spread.items() if variance >= MIN_SCORE_VARIANCE}
+    rare = {name for name in scores.keys() - wide if find_two_codes(ways.shares[name], ordered[name])}
+    found: dict[Clique, RankProduct] = {}
+    # Where nearly all rows have one score there is little to see, and all other pairs would get more noise.
+    asked = [pair for pair in pairs if wide.issuperset(pair)]
+    if asked:
+        times = max(product_noise(curator, len(asked), ways.rows, rho) / PRODUCT_NOISE, 1.0) ** 2
+        paid = max(min(rho * Fraction(times).limit_denominator(1000), most), rho)
+        if product_noise(curator, len(asked), ways.rows, paid) <= MAX_PRODUCT_NOISE:
+            found |= _correlate(curator, asked, ways, scores, paid)
+    # A rare code moves few rows and few numbers tell what it goes with, so these are asked by themselves.
+    asked = [pair for pair in pairs if len(wide.intersection(pair)) == len(rare.intersection(pair)) == 1]
+    if asked:
+        least = MIN_RARE_SIGNAL * product_noise(curator, len(asked), ways.rows, rho / 2)
+        asked = [(a, b) for a, b in asked if math.sqrt(spread[a] * spread[b]) >= least]
+    return found | _correlate(curator, asked, ways, scores, rho / 2) if asked else found
+
+
+def product_noise(curator: Curator, count: int, rows: float, rho: Fraction) -> float:
+    """Standard deviation of so many rank products for rho together, foretold."""
     # An answer is a mean over the rows, an appraisal half of one.
-    noise = 2.0 * appraisal_noise(curator, len(asked), ways.rows, rho)
-    times = Fraction(max(noise / PRODUCT_NOISE, 1.0) ** 2).limit_denominator(1000)
-    rho = max(min(rho * times, most), rho)
-    if 2.0 * appraisal_noise(curator, len(asked), ways.rows, rho) > MAX_PRODUCT_NOISE:
-        return {}
+    return 2.0 * appraisal_noise(curator, count, rows, rho)
+
+
+def _correlate(
+    curator: Curator,
+    asked: Sequence[Clique],
+    ways: OneWays,
+    scores: Mapping[str, NDArray[np.int64]],
+    rho: Fraction,
+) -> dict[Clique, RankProduct]:
+    """The rank products of these pairs, for rho together."""
     answers, sigma = curator.correlate(asked, scores, rho)
     own = {name: score / SCORE_STEPS for name, score in scores.items()}
     return {
@@ -237,12 +267,27 @@ def score_ranks(shares: Floats, ordered: int) -> NDArray[np.int64]:
         ordered: How many of its leading codes stand in order.
     """
     scores = np.zeros(len(shares), np.int64)
-    if len(shares) == 2:
-        scores[:] = -SCORE_STEPS, SCORE_STEPS
+    both = find_two_codes(shares, ordered)
+    if both is not None:
+        scores[list(both)] = -SCORE_STEPS, SCORE_STEPS
     elif ordered >= 2:
         ranks = mid_ranks(shares[:ordered])
         scores[:ordered] = np.rint(SCORE_STEPS * np.clip(4.0 * ranks - 2.0, -1.0, 1.0))
     return scores
+
+
+def find_two_codes(shares: Floats, ordered: int) -> tuple[int, int] | None:
+    """The two codes that an attribute without a longer order nearly always has, the lower first; None where
+    there are more.
+
+    Args:
+        shares: Its one-way, shape [codes].
+        ordered: How many of its leading codes stand in order.
+    """
+    if len(shares) < 2 or ordered > 2:
+        return None
+    one, two = sorted(np.argsort(-shares, kind="stable")[:2].tolist())
+    return (one, two) if shares[one] + shares[two] >= (1.0 - MAX_OTHERS) * shares.sum() else None
 
 
 def _variance(shares: Floats, scores: Floats) -> float:

@@ -18,6 +18,7 @@ whose codes are the pairs of codes, and the table is its pair with the refined a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -404,20 +405,24 @@ def choose_refinements(
 
     Args:
         model: The mixture.
-        tables: What was measured. An attribute of which no pair was, of which a rule speaks, or that is in a
-            latent block, is no refined attribute. Of each triple one attribute is, however many codes it has,
-            unless all have rules; see `with_triples`.
+        tables: What was measured, and inferred. An attribute of which no pair was measured, of which a rule
+            speaks, or that is in a latent block, is no refined attribute; nor is one of more pairs of which
+            nothing but the rank product was measured, as an additive model of the others would lose these.
+            Of each triple one attribute is, however many codes it has, unless all have rules; see
+            `with_triples`.
         codes: How many codes the refined attributes may have together, the target's not counted.
         target: The attribute that rows are meant to predict, if it is known.
         given: Attributes whose codes rows have already: no refined attributes.
     """
     domain = model.domain
-    paired = {name for table in tables if len(table.clique) == 2 for name in table.clique}
+    pairs = [table for table in tables if len(table.clique) == 2]
+    paired = Counter(name for table in pairs if not table.inferred for name in table.clique)
+    ranked = [table for table in pairs if table.inferred and table.product is not None]
+    alone = Counter(name for table in ranked for name in table.clique)
+    known = {name for name, count in paired.items() if count >= alone[name]}
     nested = {name for latent_block in model.latent_blocks for name in latent_block.names}
     ruled = set(given) if domain.rules is None else {*given, *domain.rules.names}
-    able = [
-        n for n in domain.names if n in paired - nested - ruled and n != target and 1 < domain[n] <= codes
-    ]
+    able = [n for n in domain.names if n in known - nested - ruled and n != target and 1 < domain[n] <= codes]
     tied = _dependence(model, able)
     able.sort(key=lambda name: (domain[name], -tied[name]))
     picked_: list[str] = []

@@ -258,8 +258,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     ) -> list[str]:
         """The refined attributes in the order of drawing: all of them, or only what the target and triples
         ask for."""
-        measured = [table for table in tables if not table.inferred]
-        return choose_refinements(model, measured, self.refinements if all_of_them else 0, self.target)
+        return choose_refinements(model, tables, self.refinements if all_of_them else 0, self.target)
 
     def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -405,7 +404,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         about.
         """
         measured = [table for table in trials.half if not table.inferred]
-        asked, names = (self._choose_refinements(best.model, measured, every) for every in (False, True))
+        asked, names = (self._choose_refinements(best.model, trials.half, every) for every in (False, True))
         if names == asked or trials.is_late():
             return best.setting
         # The judge sees pairs of the refined attributes over finitely many reference rows, off by chance.
