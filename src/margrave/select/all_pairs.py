@@ -75,9 +75,8 @@ class AllPairs(Strategy):
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho,
        and their rank products measured for `products` of it, up to `max_products` where noise on them is
        large, if it leaves anything of them, and for half of `products` those of rare codes
-       (`measure_rank_products`). With the distances it is foretold how
-       far off pairs will be if one-ways get 0, 1/8, ... or 7/8 of what is left besides, and the best of these
-       is what they get (`foretell_error`).
+       (`measure_rank_products`). With the distances it is foretold how far off pairs will be if one-ways get
+       0, 1/8, ... or 7/8 of what is left besides, and the best of these is what they get (`foretell_error`).
     5. Pairs are taken, and share what remains, so that the sum of what they are foretold to be off by is
        least (`choose_pairs`). A target's pairs are taken in any case.
     6. All pairs share `look` of the rest alike, and a rough model is fitted.

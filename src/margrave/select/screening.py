@@ -200,8 +200,8 @@ def measure_rank_products(
     outcome, moves no table by more than noise: only these tell what goes with it.
 
     **Privacy.** Sums over rows, which cost `most` and half of `rho` together or less
-    (`margrave.measure.mechanisms.correlate`);
-    the rest, and how much is spent, looks at releases alone. Nothing is spent where there is no answer.
+    (`margrave.measure.mechanisms.correlate`); the rest, and how much is spent, looks at releases alone.
+    Nothing is spent where there is no answer.
 
     Args:
         curator: The door.
