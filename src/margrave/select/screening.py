@@ -48,12 +48,13 @@ PRODUCT_NOISE, MAX_PRODUCT_NOISE = 0.05, 0.17
 """Standard deviation of a rank product that more is spent for, within bounds, and above which none is bought.
 At 0.17 four thousand rows of a survey at epsilon 0.2 still have pairs a tenth nearer (bench/LOG.md)."""
 MIN_SCORE_VARIANCE = 0.15
-"""Variance of an attribute's rank scores, 2/3 for even ranks, below which its pairs are not asked about."""
+"""Variance of an attribute's rank scores, 2/3 for even ranks, below which its pairs are not asked about
+unless it is one of two codes."""
 MIN_RARE_SIGNAL = 4.0
 """Product of the standard deviations of both scores, over the noise of a rank product, from which one of an
-attribute of two codes and less variance is asked for all the same."""
+attribute of two codes and less variance is asked for all the same. Not varied (bench/LOG.md)."""
 MAX_OTHERS = 0.05
-"""What other codes may hold of an attribute of two codes, such as missing values."""
+"""What other codes may hold of an attribute of two codes, such as missing values. Not varied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,29 +208,31 @@ def measure_rank_products(
         curator: The door.
         pairs: All that may be asked about.
         ways: What the released one-ways say: where the ranks of ordered attributes are.
-        rho: What all answers of wide attributes together cost where noise is small; those of rare codes cost
-            half of it.
+        rho: What all answers of attributes of varied scores together cost where noise is small; those of
+            rare codes cost half of it.
         most: What the former may cost at most where that leaves noise above PRODUCT_NOISE, to bring it there.
     """
     ordered = dict(zip(curator.domain.names, curator.domain.ordered, strict=True))
     scores = {name: score_ranks(share, ordered[name]) for name, share in ways.shares.items()}
     spread = {name: _variance(ways.shares[name], own / SCORE_STEPS) for name, own in scores.items()}
-    wide = {name for name, variance in spread.items() if variance >= MIN_SCORE_VARIANCE}
-    rare = {name for name in scores.keys() - wide if find_two_codes(ways.shares[name], ordered[name])}
+    varied = {name for name, variance in spread.items() if variance >= MIN_SCORE_VARIANCE}
+    rare = {name for name in scores.keys() - varied if find_two_codes(ways.shares[name], ordered[name])}
     found: dict[Clique, RankProduct] = {}
     # Where nearly all rows have one score there is little to see, and all other pairs would get more noise.
-    asked = [pair for pair in pairs if wide.issuperset(pair)]
+    asked = [pair for pair in pairs if varied.issuperset(pair)]
     if asked:
         times = max(product_noise(curator, len(asked), ways.rows, rho) / PRODUCT_NOISE, 1.0) ** 2
         paid = max(min(rho * Fraction(times).limit_denominator(1000), most), rho)
         if product_noise(curator, len(asked), ways.rows, paid) <= MAX_PRODUCT_NOISE:
             found |= _correlate(curator, asked, ways, scores, paid)
     # A rare code moves few rows and few numbers tell what it goes with, so these are asked by themselves.
-    asked = [pair for pair in pairs if len(wide.intersection(pair)) == len(rare.intersection(pair)) == 1]
+    asked = [pair for pair in pairs if len(varied.intersection(pair)) == len(rare.intersection(pair)) == 1]
     if asked:
         least = MIN_RARE_SIGNAL * product_noise(curator, len(asked), ways.rows, rho / 2)
         asked = [(a, b) for a, b in asked if math.sqrt(spread[a] * spread[b]) >= least]
-    return found | _correlate(curator, asked, ways, scores, rho / 2) if asked else found
+    if asked:
+        found |= _correlate(curator, asked, ways, scores, rho / 2)
+    return found
 
 
 def product_noise(curator: Curator, count: int, rows: float, rho: Fraction) -> float:
