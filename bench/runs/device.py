@@ -2,17 +2,20 @@
 
     python bench/runs/device.py --device torch-cpu
     python bench/runs/device.py --device cuda --codes 300 1000 4000 8000 --cells 1e5 1e6 1e7 1e8
+    python bench/runs/device.py --device cuda --codes --cells --attributes 50 200 --threads 16
 
 Needs `pip install 'margrave[gpu]'`. --codes: mixtures over attributes of 20 codes each, a third of them in
 order, all pairs measured of a random mixture of six products, --steps optimiser steps of --components from
 the same start in single precision, one restart. --cells: one inference on a chain of ten
 cliques of attributes with 10 codes that have about so many cells together, all pairs within a clique with
-random potentials, in double precision; the belief stays where it is. `kernels` and `tensors` are seconds of
-wall time, the shortest of --repeats after one run to load what there is to load, `kernels_cpu` and
-`tensors_cpu` the processor seconds of that run; `speedup` is kernels / tensors, with the least and the most
-it could be over the repeats. `apart` is the largest difference of a pair's probability (mixtures) or of a
-measured one (inference); `value` the relative difference of the objective or of log Z. `bytes` is the most
-that torch held on a CUDA device, a pair of codes or a cell.
+random potentials, in double precision; the belief stays where it is. --attributes: `auto` from a table of
+100,000 rows of the same random mixtures, declared, to its fitted model at epsilon 1. `kernels` and `tensors`
+are seconds of wall time, the shortest of --repeats after one run to load what there is to load, `kernels_cpu`
+and `tensors_cpu` the processor seconds of that run; `speedup` is kernels / tensors, with the least and the
+most it could be over the repeats. `apart` is the largest difference of a pair's probability (mixtures) or of
+a measured one (inference); `value` the relative difference of the objective or of log Z. The two releases of
+`auto` have noise of their own: `error` and `error_tensors` are the average error of the same 100 pairs.
+`bytes` is the most that torch held on a CUDA device, a pair of codes or a cell.
 Inference and torch on the processor use --threads threads; the mixture's matrix products as many as BLAS
 takes (OPENBLAS_NUM_THREADS).
 """
@@ -31,9 +34,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from margrave import Integer, Schema, Synthesis, Synthesizer
 from margrave.models._mixture.stacked import Stacked
 from margrave.models._torch.device import Device, open_device
+from margrave.models.auto import Auto
 from margrave.models.mixture.descent import Descent, descend
 from margrave.models.mixture.objective import Objective, Point, point
 from margrave.models.mixture.tensor import TensorObjective, descend_tensors
@@ -43,6 +49,7 @@ from margrave.models.pgm.tree import Layout
 
 RESULTS = Path(__file__).parent.parent / "results" / "device.jsonl"
 SIZE, NOISE, PRICE, SPREAD = 20, 1e-3, 1000.0, 0.5
+ROWS = 100_000
 
 
 def timed(repeats: int, work: Callable[[], Any]) -> tuple[list[float], float, Any]:
@@ -123,6 +130,35 @@ def inference(target: float, device: Device, threads: int, repeats: int) -> dict
     return line | held(device, layout.node_starts[-1])
 
 
+def released(attributes: int, device: str, repeats: int) -> dict[str, Any]:
+    """Releases of one table by `auto`, from its rows to the fitted model."""
+    rng = np.random.default_rng(0)
+    group = rng.choice(6, ROWS, p=rng.dirichlet(np.ones(6)))
+    columns = {}
+    for k in range(attributes):
+        steps = rng.dirichlet(np.full(SIZE, 0.5), size=6).cumsum(axis=1)[group]
+        columns[f"x{k}"] = (rng.random((ROWS, 1)) > steps).sum(axis=1).clip(0, SIZE - 1)
+    schema = Schema(tuple(Integer(name=name, lower=0, upper=SIZE - 1, missing=False) for name in columns))
+
+    def run(place: str | None) -> Synthesis:
+        choice = Synthesizer("auto", epsilon=1.0, schema=schema, model=Auto(device=place))
+        return choice.fit(pa.table(columns))
+
+    def error(synthesis: Synthesis) -> float:
+        names, distances = list(columns), []
+        for a, b in np.random.default_rng(1).integers(attributes, size=(100, 2)):
+            if a != b:
+                counts = np.zeros((SIZE, SIZE))
+                np.add.at(counts, (columns[names[a]], columns[names[b]]), 1.0 / ROWS)
+                found = synthesis.model.project((names[a], names[b]))
+                distances.append(np.abs(found / found.sum() - counts).sum())
+        return float(np.mean(distances))
+
+    ours, theirs = timed(repeats, lambda: run(None)), timed(repeats, lambda: run(device))
+    line = {"what": "auto", "rows": ROWS, "attributes": attributes, "codes": attributes * SIZE}
+    return line | against(ours, theirs) | {"error": error(ours[2]), "error_tensors": error(theirs[2])}
+
+
 def held(device: Device, units: int) -> dict[str, float]:
     """The most that was held on a CUDA device since the last call, over so many units."""
     if device.place.type != "cuda":
@@ -139,6 +175,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--codes", nargs="*", type=int, default=[300, 1000, 2000])
     parser.add_argument("--cells", nargs="*", type=float, default=[1e4, 1e5, 1e6, 1e7])
+    parser.add_argument("--attributes", nargs="*", type=int, default=[])
     parser.add_argument("--components", type=int, default=250)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=3)
@@ -166,6 +203,7 @@ def main() -> None:
         lines += [
             lambda n=n: inference(n, device, arguments.threads, arguments.repeats) for n in arguments.cells
         ]
+    lines += [lambda n=n: released(n, arguments.device, arguments.repeats) for n in arguments.attributes]
     for make in lines:
         line = {**make(), **stamp}
         print(json.dumps(line), flush=True)
