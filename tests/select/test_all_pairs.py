@@ -27,6 +27,7 @@ from margrave.schema.schema import Schema
 from margrave.select import all_pairs
 from margrave.select.all_pairs import AllPairs
 from margrave.select.screening import (
+    MIN_TARGET_SHARE,
     NOISE_LEFT,
     OneWays,
     choose_pairs,
@@ -325,6 +326,22 @@ def test_pairs_of_a_target_are_bought_however_little_they_depend() -> None:
     assert sum(asked.values()) == pytest.approx(1.0)
     nothing = choose_pairs(dict.fromkeys(found, 0.0), ways, 40.0, NOISE_LEFT)
     assert sum(nothing.values()) == pytest.approx(1.0)
+
+
+def test_what_decides_a_target_is_known_best() -> None:
+    ways, found = uneven_ways()
+    # With hardly any noise no pair waits until it is worth anything, and shares follow R alone.
+    asked = choose_pairs(found, ways, 1e-6, NOISE_LEFT, target="a")
+    told = {pair: apart for pair, apart in found.items() if "a" in pair}
+    mean = sum(told.values()) / len(told)
+    strongest = max(told, key=told.__getitem__)
+    for pair in told.keys() - {strongest}:
+        assert told[pair] < mean * MIN_TARGET_SHARE
+        ratio = told[strongest] / mean / MIN_TARGET_SHARE
+        assert asked[strongest] / asked[pair] == pytest.approx(ratio, rel=1e-3)
+    # Where nothing was found of a target all of its pairs are the same.
+    blank = choose_pairs(found | dict.fromkeys(told, 0.0), ways, 1.0, NOISE_LEFT, target="a")
+    assert len({round(blank[pair], 9) for pair in told}) == 1
 
 
 def test_appraisals_that_noise_would_drown_are_not_bought() -> None:

@@ -50,6 +50,10 @@ At 0.17 four thousand rows of a survey at epsilon 0.2 still have pairs a tenth n
 MIN_SCORE_VARIANCE = 0.15
 """Variance of an attribute's rank scores, 2/3 for even ranks, below which its pairs are not asked about
 unless it is one of two codes."""
+MIN_TARGET_SHARE = 0.5
+"""Least share of a target's pair, see `choose_pairs`. Regressions of five targets that one column decides and
+of four others, at epsilon 0.1 and 0.5: 0.25 as good on average, and worse where many weak columns tell much;
+0.75 a little better, at the cost of all other pairs."""
 MIN_RARE_SIGNAL = 4.0
 """Product of the standard deviations of both scores, over the noise of a rank product, from which one of an
 attribute of two codes and less variance is asked for all the same. Not varied (bench/LOG.md)."""
@@ -377,9 +381,11 @@ def choose_pairs(
     order of R^2 / m^(4/3) as long as that is above 1 / k; k is what makes the shares add up to 1. At least
     one is taken.
 
-    Pairs of a target have the mean of m^(2/3) over all pairs for their own: they mostly have few cells, and
-    are bought for what they tell of the target and not for their total variation. They are taken in any
-    case, with at least half of what they would get if they depended without doubt.
+    Pairs of a target mostly have few cells, and are bought for what they tell of the target and not for
+    their total variation. In place of m^(2/3) they have its mean over all pairs, times R over the mean R of
+    the target's pairs, so that what decides the target is known best. All are taken, with at least
+    MIN_TARGET_SHARE of what that mean would give them if they depended without doubt, since many weak ones
+    tell much together.
 
     Args:
         found: Dependence of each pair.
@@ -391,15 +397,20 @@ def choose_pairs(
     noise = {pair: worth * ways.noise(pair, sigma) for pair in found}
     slopes = {pair: off ** (2.0 / 3.0) for pair, off in noise.items()}
     asked = float(np.mean(list(slopes.values())))
+    told = {pair: apart for pair, apart in found.items() if target in pair}
+    mean = math.fsum(told.values()) / max(len(told), 1)
     # Each pair's share rises with k from some k on, by a slope.
     rises: list[tuple[float, float, Clique]] = []
     for pair, apart in found.items():
-        slope = asked if target in pair else slopes[pair]
-        # A thousandth of the noise is as little as nothing, and keeps sums within what a number can hold.
-        start = (noise[pair] / max(apart, 1e-3 * noise[pair])) ** 2 / slope
-        if target in pair:
-            rises += [(0.0, slope / 2.0, pair), (2.0 * start, slope / 2.0, pair)]
-        else:
+        slope = slopes[pair]
+        if pair in told:
+            least = MIN_TARGET_SHARE * asked
+            rises.append((0.0, least, pair))
+            # The larger of the least share and its own is the least share, and more from where they cross.
+            slope = (asked * apart / mean if mean else asked) - least
+        if slope > 0.0:
+            # A thousandth of the noise is as little as nothing, and keeps sums within what a number can hold.
+            start = (noise[pair] / max(apart, 1e-3 * noise[pair])) ** 2 / slope
             rises.append((start, slope, pair))
     rises.sort(key=lambda rise: rise[0])
     whole, spent, level = 0.0, 1.0, math.inf
