@@ -109,7 +109,7 @@ def make_page() -> str:
     linear = {"ssp": "ssp", "adassp:published": "AdaSSP published", "adassp:released": "AdaSSP released"}
     logistic = {"objpert": "objpert", "noisy_newton": "noisy Newton", "dp_sgd": "dp_sgd, all rows"}
     tables = {
-        "linear": tabulate_releases("linear", ("both", "ddssp", "ssp"), ("AIM", "AdaSSP"), theirs),
+        "linear": tabulate_releases("linear", ("both", "ddssp"), ("AIM", "AdaSSP"), theirs),
         "logistic": tabulate_releases("logistic", ("both", "ddssp"), ("AIM", "ObjPert"), theirs),
         "spent linear": tabulate_spent("linear", linear | {"adassp": "AdaSSP exact"}, (), theirs),
         "spent logistic": tabulate_spent("logistic", logistic, ("AIM", "ObjPert"), theirs),
