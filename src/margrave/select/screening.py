@@ -407,7 +407,7 @@ def choose_pairs(
             least = MIN_TARGET_SHARE * asked
             rises.append((0.0, least, pair))
             # The larger of the least share and its own is the least share, and more from where they cross.
-            slope = (asked * apart / mean if mean else asked) - least
+            slope = (asked * apart / mean if mean else 0.0) - least
         if slope > 0.0:
             # A thousandth of the noise is as little as nothing, and keeps sums within what a number can hold.
             start = (noise[pair] / max(apart, 1e-3 * noise[pair])) ** 2 / slope
