@@ -51,9 +51,9 @@ MIN_SCORE_VARIANCE = 0.15
 """Variance of an attribute's rank scores, 2/3 for even ranks, below which its pairs are not asked about
 unless it is one of two codes."""
 MIN_TARGET_SHARE = 0.5
-"""Least share of a target's pair, see `choose_pairs`. Regressions of five targets that one column decides and
-of four others, at epsilon 0.1 and 0.5: 0.25 as good on average, and worse where many weak columns tell much;
-0.75 a little better, at the cost of all other pairs."""
+"""Least share of a target's pair, see `choose_pairs`. Regressions of seven targets, six of which one
+other column mostly decides, at epsilon 0.1 and 0.5: 0.25 as good on average, and worse where many weak ones
+tell much. 0.75, of five targets, a little better, at the cost of all other pairs."""
 MIN_RARE_SIGNAL = 4.0
 """Product of the standard deviations of both scores, over the noise of a rank product, from which one of an
 attribute of two codes and less variance is asked for all the same. Not varied (bench/LOG.md)."""
