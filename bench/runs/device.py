@@ -14,7 +14,8 @@ are seconds of wall time, the shortest of --repeats after one run to load what t
 and `tensors_cpu` the processor seconds of that run; `speedup` is kernels / tensors, with the least and the
 most it could be over the repeats. `apart` is the largest difference of a pair's probability (mixtures) or of
 a measured one (inference); `value` the relative difference of the objective or of log Z. The two releases of
-`auto` have noise of their own: `error` and `error_tensors` are the average error of the same 100 pairs.
+`auto` have noise of their own: `error` and `error_tensors` are the mean absolute
+difference of the same 100 pairs' shares, summed over cells.
 `bytes` is the most that torch held on a CUDA device, a pair of codes or a cell.
 Inference and torch on the processor use --threads threads; the mixture's matrix products as many as BLAS
 takes (OPENBLAS_NUM_THREADS).

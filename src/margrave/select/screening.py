@@ -398,13 +398,12 @@ def choose_pairs(
     slopes = {pair: off ** (2.0 / 3.0) for pair, off in noise.items()}
     asked = float(np.mean(list(slopes.values())))
     told = {pair: apart for pair, apart in found.items() if target in pair}
-    mean = math.fsum(told.values()) / max(len(told), 1)
+    mean, least = math.fsum(told.values()) / max(len(told), 1), MIN_TARGET_SHARE * asked
     # Each pair's share rises with k from some k on, by a slope.
     rises: list[tuple[float, float, Clique]] = []
     for pair, apart in found.items():
         slope = slopes[pair]
         if pair in told:
-            least = MIN_TARGET_SHARE * asked
             rises.append((0.0, least, pair))
             # The larger of the least share and its own is the least share, and more from where they cross.
             slope = (asked * apart / mean if mean else 0.0) - least
