@@ -139,6 +139,45 @@ def test_columns_that_are_alike_do_not_count_twice_though_the_model_has_them_ind
     assert (explained < 1.0).all()
 
 
+def test_a_table_of_two_features_alone_moves_nothing() -> None:
+    """The target is a feature, as the model has it. That another is like that feature, which the model does
+    not have, is no reason for it to explain the target, of which its own noisy table says nothing."""
+    rng = np.random.default_rng(5)
+    age = rng.integers(0, CODES, ROWS)
+    rank = np.where(rng.random(ROWS) < 0.8, age, rng.integers(0, CODES, ROWS))
+    counts = counts_of(SCHEMA, {"age": age, "rank": rank, "pay": age})
+    ways = counts.sum(axis=2).sum(axis=1), counts.sum(axis=(0, 2)) / ROWS
+    apart = np.zeros_like(counts)
+    codes = np.arange(CODES)
+    apart[codes, :, codes] = np.rint(np.outer(*ways))
+    noise = dict.fromkeys([*PAIRS, *((name,) for name in SCHEMA.names)], 5.0) | {("rank", "pay"): 300.0}
+    for _ in range(4):
+        found = linear(
+            noisy_release(SCHEMA, counts, noise, rng, model=TableModel(SCHEMA.domain, apart)), "pay"
+        )  # type: ignore[arg-type]
+        assert [found["age"], found["rank"]] == pytest.approx([1.0, 0.0], abs=0.015)
+
+
+def test_what_is_unsure_of_two_features_counts_as_noise_of_their_products_with_the_target() -> None:
+    rng = np.random.default_rng(6)
+    release = release_of(rng, count_rows(rng, 0.5), 0.5, PAIRS, 15.0)
+    fit = linear(release, "pay", source="model").fit
+    sharp = shrinkage.Sharpened(*np.zeros((2, fit.design.size)), np.zeros(fit.design.size, np.bool_))
+    (plain, less), (hidden, more) = (
+        shrinkage._move_products(
+            fit.sums, release.model, fit.design, sharp, (np.zeros(3), np.full(3, unsure))
+        )
+        for unsure in (0.0, 1e9)
+    )
+    assert more[1:] == pytest.approx(less[1:] + 1e9)
+    assert (np.abs(hidden[1:]) < 0.2 * np.abs(plain[1:])).all()
+    crossed, unsure = shrinkage._move_features(fit.sums, release.model, fit.design)
+    [block] = fit.sums.compare_features(release.model)
+    share = crossed[1, 2] / block.off[0, 0]
+    assert 0.0 < share <= 1.0
+    assert unsure[1, 2] == pytest.approx(share * block.noise[0, 0])
+
+
 def test_a_nearest_table_stands_for_a_feature_where_it_has_half_of_the_noise_at_most() -> None:
     age, rank = np.random.default_rng(0).integers(0, CODES, (2, ROWS))
     counts = counts_of(SCHEMA, {"age": age, "rank": rank, "pay": age})
@@ -147,10 +186,11 @@ def test_a_nearest_table_stands_for_a_feature_where_it_has_half_of_the_noise_at_
     sharp = fit.sums.sharpen(release.model)
     own = fit.design.places(fit.design.names.index("age"))
     assert sharp.beyond[own].all()
-    moved, variances = shrinkage._move_products(fit.sums, release.model, fit.design, sharp)
+    follows = np.zeros(fit.design.size), np.zeros(fit.design.size)
+    moved, variances = shrinkage._move_products(fit.sums, release.model, fit.design, sharp, follows)
     assert moved[own] == pytest.approx(sharp.moved[own])
     assert variances[own] == pytest.approx(sharp.variances[own])
     noise = fit.sums.label_sums()[1][own]
     wide = dataclasses.replace(sharp, variances=np.full_like(sharp.variances, 0.6 * float(noise.max())))
-    moved, _ = shrinkage._move_products(fit.sums, release.model, fit.design, wide)
+    moved, _ = shrinkage._move_products(fit.sums, release.model, fit.design, wide, follows)
     assert moved[own] != pytest.approx(sharp.moved[own], rel=1e-3)

@@ -397,10 +397,11 @@ def _find_prior(
 
     X'y of n rows with noise of variance v, for coefficients that are normal around a centre with standard
     deviation 1 on the scale of log odds for a feature of standard deviation 1, asks for a ridge of v / (n h),
-    where n h is the diagonal of the Hessian and h at most the variance of the target. v is the median over
-    numbers, because a level of few rows would not be fitted at all with its own. The centre is the maximum of
-    the likelihood's polynomial of degree 2, which does not follow noise to where a feature separates the
-    target. What this wins, and what else was tried, is in bench/LOG.md (2026-11-26).
+    where n h is the diagonal of the Hessian and h at most the variance of the target. v is each number's own,
+    and the median where no table tells it: tables of one release differ in noise, and one of very many cells
+    must not hold back what others know well. The centre is the maximum of the likelihood's polynomial of
+    degree 2, which does not follow noise to where a feature separates the target. What this wins, and what
+    else was tried, is in bench/LOG.md (2026-11-26 and 2026-11-27).
 
     Args:
         design, rows: Of the regression; rows have a target each.
@@ -413,6 +414,6 @@ def _find_prior(
     if not known[1:].any() or spread <= 0.0:
         return nothing, nothing
     centre, _ = fit_model(design, rows, family_of("logistic", "quadratic"), labelled, crossed, nothing, ())
-    ridge = np.full(design.size, float(np.median(noise[1:][known[1:]])) / spread)
+    ridge = np.where(known, noise, np.median(noise[1:][known[1:]])) / spread
     ridge[0] = 0.0
     return ridge, centre

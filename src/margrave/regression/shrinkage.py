@@ -53,16 +53,18 @@ def move_coefficients(
 ) -> Floats:
     """How far X'y of noisy tables moves the model's coefficients, shape [p].
 
-    X'y of each feature moves by the expected signal in its differences (`estimate_shares`), those by cells
-    that hold rows of the model first and what they leave next; or to that of its sharpened table, where that
-    is surer (MeasuredSums.sharpen). X'X of two features moves likewise; that of one feature by what tables of
-    one column say, if all pairs were measured. Two features that no table holds are taken to depend on each
-    other through the target alone, beyond what the model has. Without this what moves X'y of two columns that
-    are alike would count twice.
-    The change c of the coefficients is then the most likely one if H c is observed with the noise of X'y, and
-    the change from one end of a column's range to the other is normal around 0 with standard deviation
-    `size`. So combinations of columns of little weight, and levels that few rows have, do not turn noise into
-    large coefficients.
+    X'X of two features moves by the expected signal in what their table says (`estimate_shares`); that of one
+    feature by what tables of one column say, if all pairs were measured. Two features that no table holds are
+    taken to depend on each other through the target alone, beyond what the model has. Without this what moves
+    X'y of two columns that are alike would count twice.
+    X'y of each feature follows the moved X'X of pairs first, as if the coefficients were right, so that what
+    the model has as one distribution stays one. Then it moves by the expected signal in what tables say
+    beyond that, those by cells that hold rows of the model first and what they leave next; or to that of its
+    sharpened table, where that is surer (MeasuredSums.sharpen).
+    The change c of the coefficients is then the most likely one if H c is observed with the noise of X'y and
+    with that of X'X of pairs times the coefficients, and the change from one end of a column's range to the
+    other is normal around 0 with standard deviation `size`. So combinations of columns of little weight, and
+    levels that few rows have, do not turn noise into large coefficients.
 
     Args:
         sums: Of the noisy tables.
@@ -73,11 +75,11 @@ def move_coefficients(
         size: In units of the linear predictor.
         sharp: What tables that are not below 0 say.
     """
-    moved, variance = _move_products(sums, model, design, sharp)
     line, hessian = at
-    beyond = _link_missing(sums, model, design, labelled, labelled + moved) + _move_features(
-        sums, model, design
-    )
+    crossed, unsure = _move_features(sums, model, design)
+    follows = crossed @ line.gamma, unsure @ line.gamma**2
+    moved, variance = _move_products(sums, model, design, sharp, follows)
+    beyond = crossed + _link_missing(sums, model, design, labelled, labelled + moved)
     if sums.complete:
         beyond = beyond + sums.correction(model)
     free = design.free[variance[design.free] > 0.0]
@@ -91,9 +93,15 @@ def move_coefficients(
 
 
 def _move_products(
-    sums: MeasuredSums, model: ModelTables, design: Design, sharp: Sharpened
+    sums: MeasuredSums, model: ModelTables, design: Design, sharp: Sharpened, follows: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
-    """How far X'y moves, shape [p], and the variances of its noise, 0 where nothing was measured, [p]."""
+    """How far X'y moves, shape [p], and the variances of its noise, 0 where nothing was measured, [p].
+
+    Args:
+        sums, model, design, sharp: As of `move_coefficients`.
+        follows: How far X'y moves with X'X alone, and the variances of its noise: shape [p] each.
+    """
+    expected, unsure = follows
     found = sums.compare(model)
     plain = found.weighted_noise + found.rest_noise + 2.0 * found.shared_noise
     groups = [slice(0, 1), *map(design.places, range(len(design.names)))]
@@ -101,32 +109,40 @@ def _move_products(
     for own in groups:
         noise = float(sharp.variances[own].sum())
         sure[own] = sharp.beyond[own].any() and noise <= MOST_NOISE * float(plain[own].sum())
-    shares = estimate_shares(found.weighted, np.where(sure, 0.0, found.weighted_noise), groups)
+    unsettled = ~sure & (found.weighted_noise > 0.0)
+    off = found.weighted - expected
+    shares = estimate_shares(off, np.where(unsettled, found.weighted_noise + unsure, 0.0), groups)
     rest = estimate_shares(found.rest, np.where(sure, 0.0, found.rest_noise), groups, NO_SIGNAL)
-    moved = np.where(sure, sharp.moved, shares * found.weighted + rest * found.rest)
+    moved = np.where(sure, sharp.moved, expected + shares * off + rest * found.rest)
     variance = found.weighted_noise + rest**2 * found.rest_noise + 2.0 * rest * found.shared_noise
     variance = np.where(found.weighted_noise > 0.0, variance, plain)
     variance = np.where(sure, np.minimum(sharp.variances, plain), variance)
-    return moved, np.maximum(variance, LEAST_NOISE * plain)
+    variance = np.maximum(variance, LEAST_NOISE * plain)
+    return moved, np.where(variance > 0.0, variance + unsure, 0.0)
 
 
-def _move_features(sums: MeasuredSums, model: ModelTables, design: Design) -> Floats:
-    """How far X'X of pairs of features moves, by the expected signal in what tables say: shape [p, p]."""
-    found = np.zeros((design.size, design.size))
+def _move_features(sums: MeasuredSums, model: ModelTables, design: Design) -> tuple[Floats, Floats]:
+    """How far X'X of pairs of features moves, by the expected signal in what tables say, and the variances of
+    what that leaves unsure: of shape [p, p] both, 0 where no table holds the pair.
+
+    A normal signal of which a share is expected has that share of the noise's variance left.
+    """
+    found, unsure = np.zeros((design.size, design.size)), np.zeros((design.size, design.size))
     blocks = sums.compare_features(model)
     if not blocks:
-        return found
+        return found, unsure
     ends = np.cumsum([0, *(block.off.size for block in blocks)])
     groups = [slice(start, end) for start, end in pairwise(ends.tolist())]
     off, noise = (
         np.concatenate([part.ravel() for part in parts])
         for parts in ([block.off for block in blocks], [block.noise for block in blocks])
     )
-    moved = estimate_shares(off, noise, groups) * off
-    for block, own in zip(blocks, groups, strict=True):
-        found[block.rows, block.columns] = moved[own].reshape(block.off.shape)
-        found[block.columns, block.rows] = found[block.rows, block.columns].T
-    return found
+    shares = estimate_shares(off, noise, groups)
+    for whole, parts in ((found, shares * off), (unsure, shares * noise)):
+        for block, own in zip(blocks, groups, strict=True):
+            whole[block.rows, block.columns] = parts[own].reshape(block.off.shape)
+            whole[block.columns, block.rows] = whole[block.rows, block.columns].T
+    return found, unsure
 
 
 def _link_missing(
