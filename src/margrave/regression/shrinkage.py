@@ -76,8 +76,8 @@ def move_coefficients(
         sharp: What tables that are not below 0 say.
     """
     line, hessian = at
-    crossed, unsure = _move_features(sums, model, design)
-    follows = crossed @ line.gamma, unsure @ line.gamma**2
+    crossed, left = _move_features(sums, model, design)
+    follows = crossed @ line.gamma, left @ line.gamma**2
     moved, variance = _move_products(sums, model, design, sharp, follows)
     beyond = crossed + _link_missing(sums, model, design, labelled, labelled + moved)
     if sums.complete:
@@ -99,9 +99,10 @@ def _move_products(
 
     Args:
         sums, model, design, sharp: As of `move_coefficients`.
-        follows: How far X'y moves with X'X alone, and the variances of its noise: shape [p] each.
+        follows: How far X'y moves with X'X alone, and the variances of what is left unknown of that: shape
+            [p] each.
     """
-    expected, unsure = follows
+    expected, left = follows
     found = sums.compare(model)
     plain = found.weighted_noise + found.rest_noise + 2.0 * found.shared_noise
     groups = [slice(0, 1), *map(design.places, range(len(design.names)))]
@@ -111,26 +112,26 @@ def _move_products(
         sure[own] = sharp.beyond[own].any() and noise <= MOST_NOISE * float(plain[own].sum())
     unsettled = ~sure & (found.weighted_noise > 0.0)
     off = found.weighted - expected
-    shares = estimate_shares(off, np.where(unsettled, found.weighted_noise + unsure, 0.0), groups)
+    shares = estimate_shares(off, np.where(unsettled, found.weighted_noise + left, 0.0), groups)
     rest = estimate_shares(found.rest, np.where(sure, 0.0, found.rest_noise), groups, NO_SIGNAL)
     moved = np.where(sure, sharp.moved, expected + shares * off + rest * found.rest)
     variance = found.weighted_noise + rest**2 * found.rest_noise + 2.0 * rest * found.shared_noise
     variance = np.where(found.weighted_noise > 0.0, variance, plain)
     variance = np.where(sure, np.minimum(sharp.variances, plain), variance)
     variance = np.maximum(variance, LEAST_NOISE * plain)
-    return moved, np.where(variance > 0.0, variance + unsure, 0.0)
+    return moved, np.where(variance > 0.0, variance + left, 0.0)
 
 
 def _move_features(sums: MeasuredSums, model: ModelTables, design: Design) -> tuple[Floats, Floats]:
     """How far X'X of pairs of features moves, by the expected signal in what tables say, and the variances of
-    what that leaves unsure: of shape [p, p] both, 0 where no table holds the pair.
+    what that leaves unknown: of shape [p, p] both, 0 where no table holds the pair.
 
     A normal signal of which a share is expected has that share of the noise's variance left.
     """
-    found, unsure = np.zeros((design.size, design.size)), np.zeros((design.size, design.size))
+    found, left = np.zeros((design.size, design.size)), np.zeros((design.size, design.size))
     blocks = sums.compare_features(model)
     if not blocks:
-        return found, unsure
+        return found, left
     ends = np.cumsum([0, *(block.off.size for block in blocks)])
     groups = [slice(start, end) for start, end in pairwise(ends.tolist())]
     off, noise = (
@@ -138,11 +139,11 @@ def _move_features(sums: MeasuredSums, model: ModelTables, design: Design) -> tu
         for parts in ([block.off for block in blocks], [block.noise for block in blocks])
     )
     shares = estimate_shares(off, noise, groups)
-    for whole, parts in ((found, shares * off), (unsure, shares * noise)):
+    for whole, parts in ((found, shares * off), (left, shares * noise)):
         for block, own in zip(blocks, groups, strict=True):
             whole[block.rows, block.columns] = parts[own].reshape(block.off.shape)
             whole[block.columns, block.rows] = whole[block.rows, block.columns].T
-    return found, unsure
+    return found, left
 
 
 def _link_missing(
