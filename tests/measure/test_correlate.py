@@ -150,6 +150,8 @@ def test_no_neighbour_moves_the_sums_further_than_it_says(
         ([("a", "b")], SCORES | {"b": np.array([-1.0, 0.5, 1.0])}, RHO),
         ([("a", "b")], SCORES | {"b": np.array([1, 5, 0], dtype=np.uint8)}, RHO),
         ([("a", "b")], SCORES | {"b": np.array([1, -128, 0], dtype=np.int8)}, RHO),
+        ([("a", "b")], SCORES | {"b": np.array([1, -(2**31), 0], dtype=np.int32)}, RHO),
+        ([("a", "b")], SCORES | {"b": np.array([1, -(2**63), 0], dtype=np.int64)}, RHO),
         (PAIRS, SCORES, Fraction(0)),
     ],
 )

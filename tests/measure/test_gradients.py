@@ -323,3 +323,34 @@ def test_a_stored_answer_costs_nothing(tmp_path: Path) -> None:
     second.release()
     with pytest.raises(InputError, match="resume"):
         _train(_curator(_ledger(keep=keep(True))), steps=19)
+
+
+@pytest.mark.parametrize(
+    "fault", ["more rows", "fewer rows", "another width", "single", "one matrix", "flat"]
+)
+def test_a_learner_that_gives_more_than_a_gradient_a_row_is_refused(fault: str) -> None:
+    class Wrong(Sums):
+        def factors(self, state: Any, codes: Any, uniform: Any) -> list[tuple[Any, Any]]:
+            found = super().factors(state, codes, uniform)
+            left, right = found[0]
+            wrong = {
+                "more rows": (left.repeat(100, 1, 1), right.repeat(100, 1, 1)),
+                "fewer rows": (left[:1], right[:1]),
+                "another width": (left[:, :, :2], right),
+                "single": (left.float(), right),
+                "one matrix": (left, right),
+                "flat": (left[:, 0], right[:, 0]),
+            }
+            return [wrong[fault]] if fault == "one matrix" else [wrong[fault], found[1]]
+
+    codes = _codes(20)
+    door.sum_gradients(Sums(), (), codes, 1.0, SeededSource(1))
+    with pytest.raises(InputError, match="factors are float64"):
+        door.sum_gradients(Wrong(), (), codes, 1.0, SeededSource(1))
+
+
+def test_noise_that_cannot_be_drawn_is_refused_before_it_is_recorded() -> None:
+    ledger = _ledger()
+    with pytest.raises(InputError, match="noise that can be drawn"):
+        _train(_curator(ledger), rho=ledger.remaining / 2**15)
+    assert not ledger.events

@@ -126,3 +126,44 @@ def test_killed_in_the_middle_nothing_is_given_back(tmp_path: Path) -> None:
     with pytest.raises(BudgetError):
         opened(kept, 0.05)
     assert Book(kept.path).runs() == runs
+
+
+FORKED = """
+import os, sys
+from fractions import Fraction
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from margrave.errors import InputError
+from margrave.privacy.ledger.book import Book
+from booking import opened, spend
+book = Book(Path({path!r}))
+wait, go = os.pipe()
+if os.fork() == 0:
+    os.read(wait, 1)
+    tries = [lambda: spend(opened(book, 0.25), Fraction(1)), book.runs]
+    refused = 0
+    for attempt in tries:
+        try:
+            attempt()
+        except InputError as error:
+            refused += "process" in str(error)
+    print("refused", refused, flush=True)
+    book.close()
+    os._exit(0)
+book.close()
+again = Book(Path({path!r}))
+spend(opened(again, 0.25), Fraction(1))
+os.write(go, b"x")
+os.wait()
+print("runs", len(again.runs()), [run.events for run in again.runs()], flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without forks")
+def test_a_fork_cannot_spend_through_the_book_of_its_parent(tmp_path: Path) -> None:
+    kept = book(tmp_path)
+    kept.close()
+    code = FORKED.format(tests=str(Path(__file__).parent), path=str(kept.path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.splitlines()) == ["refused 2", "runs 1 [1]"]
+    assert [run.events for run in Book(kept.path).runs()] == [1]

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from margrave.errors import BudgetError, InputError, MargraveError
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.partition import find_texts
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import Event, GaussianEvent, PartitionEvent
 from margrave.privacy.ledger.history import Answer, History, Replay
@@ -293,3 +295,79 @@ def test_names_of_places() -> None:
         with pytest.raises(InputError, match="left out without a book"):
             LedgerLocation(name, analyst="ann")
     assert LedgerLocation().keep({}) is None
+
+
+def test_a_ledger_that_was_resumed_before_it_was_locked_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from margrave.privacy.ledger import journal
+
+    synced = journal.sync_folder
+
+    def interrupt(folder: Path) -> None:
+        monkeypatch.setattr(journal, "sync_folder", synced)
+        other = ledger(tmp_path / "l", resume=True)
+        call(other, other.total)
+        other.release()
+
+    monkeypatch.setattr(journal, "sync_folder", interrupt)
+    with pytest.raises(InputError, match="no other process"):
+        ledger(tmp_path / "l")
+    assert len(read_ledger(tmp_path / "l")[1]) == 1
+
+
+def test_a_ledger_is_not_removed_under_a_process_that_resumes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from margrave.privacy.ledger import journal
+
+    first = ledger(tmp_path / "l")
+    read, refused = journal.read_ledger, []
+
+    def interrupt(path: Path) -> object:
+        found = read(path)
+        monkeypatch.setattr(journal, "read_ledger", read)
+        with pytest.raises(InputError, match="no other process") as caught:
+            ledger(tmp_path / "l", resume=True)
+        refused.append(caught)
+        return found
+
+    monkeypatch.setattr(journal, "read_ledger", interrupt)
+    first.discard("no reason")
+    assert refused
+    assert not (tmp_path / "l").exists()
+
+
+def test_a_ledger_that_was_removed_before_it_was_locked_is_not_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from margrave.privacy.ledger import journal
+
+    ledger(tmp_path / "l").release()
+    lock = journal.take_lock
+
+    def interrupt(handle: int) -> None:
+        (tmp_path / "l").unlink()
+        monkeypatch.setattr(journal, "take_lock", lock)
+        ledger(tmp_path / "l").release()
+        lock(handle)
+
+    monkeypatch.setattr(journal, "take_lock", interrupt)
+    with pytest.raises(InputError, match="no other process"):
+        ledger(tmp_path / "l", resume=True)
+
+
+def test_the_noise_of_a_stored_search_is_that_it_was_drawn_with(tmp_path: Path) -> None:
+    def find(book: Ledger) -> tuple[Answer, float]:
+        parts = [(["a", "b"], np.array([500, 400, 3]))]
+        gaussian = Gaussian(book, book.choose_noise())
+        delta = Fraction(1, 2 * 10**10)
+        return find_texts("values of x", lambda: parts, gaussian, book, book.planned / 4, delta)
+
+    first = ledger(tmp_path / "l")
+    found, sigma = find(first)
+    first.record(GaussianEvent("lost", 1, 1 / (2 * first.remaining)))
+    first.release()
+    again, same = find(ledger(tmp_path / "l", resume=True))
+    assert same == sigma
+    np.testing.assert_array_equal(again.arrays[0], found.arrays[0])

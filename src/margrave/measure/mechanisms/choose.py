@@ -73,12 +73,14 @@ def choose(
     """
     size = len(expected)
     whole, shift = _check_weights(size, weights, penalties)
+    # Exact in double precision only: counts of few bytes less a table of single precision are single.
+    expected = [np.asarray(table, dtype=np.float64) for table in expected]
     others = [None] * size if rivals is None else list(rivals)
     if len(others) != size:
         raise InputError(invalid("rivals", "one table or None a candidate", "Check the lists."))
     # With a rival the score is a difference of two distances, and its sensitivity doubles.
     held = np.array([other is not None for other in others])
-    compared = [np.zeros(1) if other is None else other for other in others]
+    compared = [np.zeros(1) if other is None else np.asarray(other, dtype=np.float64) for other in others]
     # Scores are whole numbers of one grid, since the mechanism is exact only on those. Where a rival takes
     # part two distances are subtracted, so its tables have to fit with twice the weight.
     grid = min(_grid(whole, expected, shift), _grid(2 * whole, compared, shift))

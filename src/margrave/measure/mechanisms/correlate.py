@@ -48,7 +48,8 @@ def check_scores(domain: Domain, pairs: Sequence[Clique], scores: Mapping[str, L
     for name in sorted({name for pair in pairs for name in pair}):
         own = np.asarray(scores.get(name, ()))
         whole = own.shape == (domain[name],) and own.dtype.kind == "i"
-        if not (whole and (np.abs(own.astype(np.int64)) <= SCORE_STEPS).all()):
+        # Both ends by themselves: the absolute value of the least whole number of a type is negative.
+        if not (whole and own.min() >= -SCORE_STEPS and own.max() <= SCORE_STEPS):
             constraint = f"whole numbers from -{SCORE_STEPS} to {SCORE_STEPS}, one for each code of {name!r}"
             raise InputError(invalid("scores", constraint, "Round them before."))
 

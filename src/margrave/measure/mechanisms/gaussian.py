@@ -14,6 +14,7 @@ from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import BitSource, discrete_gaussian, rounded_gaussian
+from margrave.privacy.noise.sampling import MAX_VARIANCE
 
 LARGEST_NOISE = 58
 """Binary digits that a variance in whole steps may have: the samplers take 2^60."""
@@ -67,8 +68,12 @@ class Gaussian:
         return _variance(self.l2_squared, self._ledger.price(rho))
 
     def sigma(self, rho: Fraction) -> float:
-        """Standard deviation of the noise in a cell, in the table's unit."""
-        return _deviation(self.sigma_squared(rho), self.rounded)
+        """Standard deviation of the noise in a cell that rho buys, in the table's unit."""
+        return self.deviation(self.sigma_squared(rho))
+
+    def deviation(self, variance: Fraction) -> float:
+        """Standard deviation of the noise of a variance: rounding adds to it."""
+        return _deviation(variance, self.rounded)
 
     def ask(
         self,
@@ -90,14 +95,14 @@ class Gaussian:
         Raises:
             BudgetError: The spends do not fit; none is recorded.
         """
-        variance = self.sigma_squared(rho)
+        variance = check_drawable(self.sigma_squared(rho))
         if not names:
-            return [], _deviation(variance, self.rounded)
+            return [], self.deviation(variance)
         events = [GaussianEvent(name, self.l2_squared, variance, self.rounded) for name in names]
         found = self._ledger.ask(
             events, exact, lambda tables: Answer(tuple(self.noisy(table, variance) for table in make(tables)))
         )
-        return list(found.arrays), _deviation(variance, self.rounded)
+        return list(found.arrays), self.deviation(variance)
 
     def noisy(self, table: NDArray[np.int64], variance: Fraction) -> NDArray[np.float64]:
         """The table plus noise of a variance; to be called inside `Ledger.ask` only."""
@@ -117,6 +122,17 @@ def sigma_for(ledger: Ledger, rho: Fraction, l2_squared: int | None = None) -> f
     """
     squared = ledger.neighbours.marginal_l2_squared if l2_squared is None else l2_squared
     return _deviation(_variance(squared, rho), ledger.accountant.name == "gdp")
+
+
+def check_drawable(variance: Fraction) -> Fraction:
+    """The variance, if noise of it can be drawn: asked before a spend is recorded, or it would buy nothing.
+
+    Raises:
+        InputError: It is above what the samplers draw.
+    """
+    if variance > MAX_VARIANCE:
+        raise InputError(invalid("rho", "enough for noise that can be drawn", "Spend more, or ask for less."))
+    return variance
 
 
 def _deviation(variance: Fraction, rounded: bool) -> float:

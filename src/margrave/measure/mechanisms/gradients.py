@@ -11,7 +11,8 @@ clipped to norm c, plus noise; the learner moves on from that. Only the final st
 2^4 c and 2^6. The row's gradient is then a matrix of whole numbers, G = sum_k l_k r_k^T; its squared norm
 is the sum over all pairs of draws of (l_k . l_k')(r_k . r_k'), and it is looked at in whole numbers,
 *after* the left vectors were scaled down and rounded again. A row whose G is longer than S = 2^22 counts as
-0. So |G| <= S for every row and every learner, whatever it returns.
+0. So |G| <= S for every row and every learner, whatever numbers it returns; other shapes than one gradient
+a row are refused.
 *No number overflows.* Let the learner have weight matrices j with out_j rows, in_j columns and K_j draws.
 `_check_exact` refuses all but out_j <= 2^17, in_j <= 2^25 and sum_j K_j^2 <= 2^13. (1) In whole steps a left
 number is at most 2^18 and a right one 2^14. A scalar product of two left vectors is at most out_j 2^36 <=
@@ -43,7 +44,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.measure.mechanisms.gaussian import check_drawable
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import SubsampledGaussianEvent
 from margrave.privacy.accounting.renyi import check_sampled, least_variance
@@ -162,7 +164,8 @@ def _event(learner: Learner, course: Course, ledger: Ledger, price: Fraction) ->
     def event(variance: Fraction) -> SubsampledGaussianEvent:
         return SubsampledGaussianEvent(what, course.steps, course.rate, NORM**2, variance, accountant.order)
 
-    return event(least_variance(price, NORM**2, lambda variance: accountant.cost(event(variance))))
+    least = least_variance(price, NORM**2, lambda variance: accountant.cost(event(variance)))
+    return event(check_drawable(least))
 
 
 def _train_learner(
@@ -205,6 +208,7 @@ def sum_gradients(
         # 53 bits in the middle of their interval, so that neither 0 nor 1 occurs.
         uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         factors = learner.factors(state, block, uniform.reshape(len(block), learner.uniforms))
+        _check_shapes(factors, learner.shapes, len(block))
         parts = []
         for left, right in clip_factors([(left * (1 / clip), right) for left, right in factors]):
             # Exact: see (4) at the head of this file.
@@ -254,6 +258,22 @@ def _within(lefts: list[Any], grams: list[Any]) -> Any:
         small = small & ((own * gram).abs().amax(dim=(1, 2)) < 2.0**50)  # so that no sum can overflow
         exact = exact + (own.long() * gram.long()).sum(dim=(1, 2))  # below 2^63 where it counts: see (2)
     return (small & (exact >= 0) & (exact <= NORM**2)).double()[:, None, None]
+
+
+def _check_shapes(factors: list[tuple[Any, Any]], shapes: Sequence[tuple[int, int]], rows: int) -> None:
+    """Check that a learner gave each row's gradient, and nothing more: the proof counts rows.
+
+    Raises:
+        InputError: It gave other shapes, or other numbers than float64.
+    """
+    sound = len(factors) == len(shapes)
+    for (left, right), (out, into) in zip(factors, shapes, strict=False):
+        draws = left.shape[1] if left.ndim == 3 else 0
+        sound &= tuple(left.shape) == (rows, draws, out) and tuple(right.shape) == (rows, draws, into)
+        sound &= str(left.dtype) == str(right.dtype) == "torch.float64"
+    if not sound:
+        remedy = "See `margrave.protocols.Learner`."
+        raise InputError(invalid("learner", "one whose factors are float64, rows by draws by width", remedy))
 
 
 def _check_exact(factors: list[tuple[Any, Any]]) -> None:

@@ -129,7 +129,10 @@ def sum_embedded(rows: Encoded, embedding: Embedding, table: NDArray[np.int16]) 
     for first in range(0, rows.rows, BLOCK):
         part = slice(first, first + BLOCK)
         # Each attribute's codes begin where the previous one's end in the table of phases.
-        places = np.array([column[part] + start for column, start in zip(columns, starts, strict=True)])
+        places = np.array(
+            # In full width: NumPy 1 adds a small number to codes of one byte in one byte.
+            [column[part].astype(np.int64) + start for column, start in zip(columns, starts, strict=True)]
+        )
         codes = np.zeros(places.shape[1]) if label is None else label[part]
         _add(np.ascontiguousarray(places.T, dtype=np.int64), codes.astype(np.int64), phases, table, sums)
     return sums

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import Gaussian, check_drawable
 from margrave.privacy.accounting.events import PartitionEvent
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
@@ -157,12 +157,13 @@ def find_texts(
         cells: In how many cells a row is at most.
         weight: What it adds to each of them at most.
     """
-    variance, k = gaussian.sigma_squared(rho), ledger.neighbours.new_values
+    variance, k = check_drawable(gaussian.sigma_squared(rho)), ledger.neighbours.new_values
     delta = ledger.price_delta(delta)
     bar = threshold(k * cells, math.sqrt(float(variance)), delta, k * weight)
     event = PartitionEvent(what, gaussian.l2_squared, variance, bar, delta, gaussian.rounded)
     found = ledger.ask([event], exact, lambda parts: _passing_values(parts, gaussian, variance, bar))
-    return found, gaussian.sigma(rho)
+    # Of the variance that was used: a resumed run may pay less for what comes after its answers.
+    return found, gaussian.deviation(variance)
 
 
 def _exact(source: Source, name: str) -> Parts:

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import Gaussian, check_drawable
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
@@ -98,7 +98,7 @@ def slices(
         # What the count costs comes out of the same share, so that both together cost rho.
         shortened, rho = float(count[0]), rho - share
     gaussian = Gaussian(ledger, noise, squared)
-    variance = gaussian.sigma_squared(rho)
+    variance = check_drawable(gaussian.sigma_squared(rho))
     what = f"noisy copies of all rows, {numbers.size} numbers of {len(numbers.names)} columns"
     event = GaussianEvent(what, squared, variance, gaussian.rounded)
 
@@ -113,7 +113,8 @@ def slices(
         raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
     held = tuple(matrix / height for matrix in matrices[int(numbers.constant) :])
     kept = RowNumbers(numbers.names, held, numbers.constant)
-    return NoisySlices(kept, found / height, gaussian.sigma(rho) / height, shortened, spread)
+    # Of the variance that was used: a resumed run may pay less for what comes after its answers.
+    return NoisySlices(kept, found / height, gaussian.deviation(variance) / height, shortened, spread)
 
 
 def bound_change(matrices: Sequence[Integers], cap: int | None, neighbours: Neighbours) -> int:

@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
+from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian, check_drawable
 from margrave.measure.mechanisms.gradients import DRAWS_PER_UNIT, sample_places
 from margrave.measure.mechanisms.statistics import check_exchanged
 from margrave.measure.mechanisms.sums import MIN_DIGITS, OFF, ON, add_products, bound_rows
@@ -232,7 +232,8 @@ def _ask_sampled(
     def event(variance: Fraction) -> SubsampledGaussianEvent:
         return SubsampledGaussianEvent(what, 1, slope.rate, squared, variance, accountant.order)
 
-    variance = least_variance(price, squared, lambda variance: accountant.cost(event(variance)))
+    least = least_variance(price, squared, lambda variance: accountant.cost(event(variance)))
+    variance = check_drawable(least)
 
     def answer(private: Encoded) -> Answer:
         taken = sample_places(private.rows, slope.rate, noise)

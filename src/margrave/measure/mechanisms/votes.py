@@ -45,7 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, check_counts, invalid
-from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.measure.mechanisms.gaussian import Gaussian, check_drawable
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
@@ -113,7 +113,8 @@ def votes(
     # ones, which composition allows.
     squared = ballot.rounds * ensemble.questions * bound_votes(ballot.teachers, ledger.neighbours) ** 2
     gaussian = Gaussian(ledger, noise, squared)
-    variance, sigma = gaussian.sigma_squared(rho), gaussian.sigma(rho)
+    variance = check_drawable(gaussian.sigma_squared(rho))
+    sigma = gaussian.deviation(variance)
     asked = f"{ballot.rounds} x {ensemble.questions} questions"
     event = GaussianEvent(
         f"votes of {ballot.teachers} teachers on {asked}", squared, variance, gaussian.rounded

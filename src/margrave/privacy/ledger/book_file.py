@@ -189,17 +189,17 @@ class BookFile:
             cannot be written.
     """
 
-    __slots__ = ("__weakref__", "_close", "_connection", "path")
+    __slots__ = ("__weakref__", "_close", "_connection", "_pid", "path")
 
     def __init__(self, path: Path, *, restored: bool = False) -> None:
         self.path = path.absolute()
         if not self.path.is_file():
             remedy = "Make one: margrave ledger init FILE."
             raise InputError(invalid("ledger", "an existing book", remedy, got=str(path)))
-        self._connection = _open_connection(self.path)
+        self._connection, self._pid = _open_connection(self.path), os.getpid()
         # Closed with the object, and only by the process that opened it: a fork that closed its copy could
         # take the log away from its parent.
-        self._close = weakref.finalize(self, _close_connection, self._connection, os.getpid())
+        self._close = weakref.finalize(self, _close_connection, self._connection, self._pid)
         try:
             self._check()
             if not restored:
@@ -253,6 +253,7 @@ class BookFile:
         Raises:
             InputError: The file is damaged, in use for too long, or cannot be written.
         """
+        self._check_process()
         with _clear():
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
@@ -272,6 +273,7 @@ class BookFile:
         Raises:
             InputError: The file is damaged or cannot be read.
         """
+        self._check_process()
         with _clear():
             self._connection.execute("BEGIN")
             try:
@@ -281,12 +283,24 @@ class BookFile:
 
     def settle(self) -> None:
         """Move all that is in the log into the file itself, as far as no one else is reading."""
+        self._check_process()
         with _clear():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Close the file; the last one to do so removes the log."""
         self._close()
+
+    def _check_process(self) -> None:
+        """Refuse to go on in a fork of the process that opened the file.
+
+        Locks of a file are not inherited. When the parent closed its connection it would be the last one
+        that the system knows of and would remove the log, while the fork wrote to a log that has no name any
+        more: what it spent would be in no book.
+        """
+        if os.getpid() != self._pid:
+            remedy = "Open it anew in each process: Book(path)."
+            raise InputError(invalid("ledger", "a book that is used in the process that opened it", remedy))
 
 
 def _close_connection(connection: sqlite3.Connection, pid: int) -> None:

@@ -13,6 +13,7 @@ process loses none that was written; a power failure may lose those of the last 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -167,8 +168,9 @@ class Journal:
                 raise
             return
         header = replace(header, key=secrets.token_hex(16))
+        first = _lines([header_to_json(header)])
         try:
-            _write(self._path, _lines([header_to_json(header)]), os.O_CREAT | os.O_EXCL)
+            _write(self._path, first, os.O_CREAT | os.O_EXCL)
             sync_folder(self._path.parent)
         except FileExistsError:
             remedy = (
@@ -180,6 +182,10 @@ class Journal:
             remedy = f"The system says: {error.strerror}."
             raise InputError(invalid("ledger", "a path that can be written", remedy)) from error
         self._free = self._hold(self._path)
+        # Before it was locked another process may have resumed it, spent on it, and closed it.
+        if self._path.read_bytes() != first:
+            self._free()
+            raise InputError(invalid("ledger", "in use by no other process", "Choose another path."))
         self._answers, self._history = AnswerFile(self._path, header.key), History()
 
     @property
@@ -224,12 +230,13 @@ class Journal:
 
     def discard(self, refusal: str) -> None:
         """Remove the file of a run that recorded nothing."""
-        self.close()
-        try:
+        self._broken = True
+        # Looked at and removed while it is locked: once it is free, another process may resume it and spend.
+        # Windows removes no open file; there an empty ledger stays, which may be resumed.
+        with contextlib.suppress(MargraveError, PermissionError):
             if not read_ledger(self._path)[1]:
                 self._path.unlink(missing_ok=True)
-        except MargraveError:
-            return
+        self.close()
 
     def forget(self) -> None:
         """Remove the file of answers."""
@@ -240,6 +247,10 @@ class Journal:
         handle = _open_ledger(path, os.O_RDWR)
         try:
             take_lock(handle)
+            # The process that held it until now may have removed it: then the lock is on a file without a
+            # name, and another file may bear this one by now.
+            if not os.path.samestat(os.fstat(handle), path.stat()):
+                raise OSError
         except OSError:
             os.close(handle)
             remedy = "Wait until the other process is done, or stop it."
