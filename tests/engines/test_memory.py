@@ -187,3 +187,26 @@ def test_columns_named_by_whole_numbers_are_named_by_their_text() -> None:
     assert list(frame.columns) == [4, 5, "x"]  # the caller's frame is left as it is
     with pytest.raises(InputError, match="distinct"):
         open_source(pd.DataFrame([[1, 2]], columns=[4, "4"]))
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        pl.Series("id", [2**60, 2**60 + 1], dtype=pl.Int128),
+        pl.Series("id", [2**60, 2**60 + 1], dtype=pl.UInt128),
+        pl.Series("id", ["1.00", "1.01"]).cast(pl.Decimal(30, 2)),
+        pa.array([3 * 86_400_000 + 5, 3 * 86_400_000 + 9], pa.int64()).cast(pa.date64(), safe=False),
+        pa.array([1, 2], pa.timestamp("ns")),
+    ],
+)
+def test_owners_that_are_not_all_told_apart_are_refused_by_their_type(owners: object) -> None:
+    """Two owners that are taken for one share a cap: what is kept of one then depends on the other's rows."""
+    x = [1, 2]
+    table = (
+        pl.DataFrame({"id": owners, "x": x})
+        if isinstance(owners, pl.Series)
+        else pa.table([owners, x], ["id", "x"])
+    )
+    source, _ = open_source(table)
+    with pytest.raises(InputError, match="stored as text, whole numbers or dates"):
+        source.sizes("id", 4).reveal()

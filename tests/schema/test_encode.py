@@ -156,3 +156,27 @@ def test_spelling_reads_back(value: float) -> None:
     text = forms.spell_value(value)
     assert float(text or "") == value
     assert forms.number_texts(pa.array([value])).to_pylist() == [text]
+
+
+@pytest.mark.parametrize("more", [27, 28, 60])
+@pytest.mark.parametrize("hole", [False, True])
+def test_chunks_of_any_number_of_categories_are_read(more: int, hole: bool) -> None:
+    """Codes of one byte count 127 categories; no error may tell how many the chunks have together."""
+    texts = [[f"v{i}" for i in range(100)], [f"w{i}" for i in range(more)]]
+    if hole:
+        texts[1][3] = None  # type: ignore[call-overload]
+    chunks = [
+        pa.DictionaryArray.from_arrays(pa.array([*range(len(own)), None], pa.int8()), pa.array(own))
+        for own in texts
+    ]
+    column = forms.normal(pa.chunked_array(chunks), "x")
+    codes, labels = forms.texts(column)
+    read = [None if code < 0 else labels[int(code)].as_py() for code in codes]
+    assert read == [*texts[0], None, *texts[1], None]
+
+
+def test_text_of_several_chunks_has_wide_offsets() -> None:
+    """Offsets of 32 bits hold 2 GiB, all chunks together."""
+    joined = forms.one_chunk(pa.chunked_array([pa.array(["a", None]), pa.array(["b"])]))
+    assert joined.type == pa.large_string()
+    assert joined.to_pylist() == ["a", None, "b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -19,10 +20,10 @@ from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
-from margrave.release import InferredMarginal, NoisyMarginal
+from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.columns import Integer
 from margrave.schema.schema import Schema
-from margrave.select import screening
+from margrave.select import all_pairs, screening
 from margrave.select.all_pairs import AllPairs
 from margrave.select.screening import score_ranks
 from seeded_noise import SeededSource
@@ -31,7 +32,7 @@ FEW = Mixture(components=20)
 
 
 def rising(
-    rows: int = 4000, columns: int = 12, epsilon: float = 1.0, rare: float = 0.0
+    rows: int = 4000, columns: int = 12, epsilon: float = 1.0, rare: float = 0.0, seed: int = 1
 ) -> tuple[Curator, Ledger]:
     """All attributes rise together, and noise hides most of so many fine pairs; `rare` of the rows, those
     that are highest but for noise, have another code of a last attribute; one before it is mostly 0."""
@@ -50,7 +51,7 @@ def rising(
         added = [Integer(name=n, lower=0, upper=end, bins=end + 1, missing=False) for n, end in ends.items()]
         schema = Schema((*schema.columns, *added))
     ledger = Ledger(epsilon=epsilon, delta=1e-6, neighbours=Neighbours(), accountant=GDP())
-    curator = Curator(open_source(pa.table(data))[0], ledger, SeededSource(1))
+    curator = Curator(open_source(pa.table(data))[0], ledger, SeededSource(seed))
     curator.discover(schema)
     return curator, ledger
 
@@ -163,20 +164,70 @@ def test_a_rare_code_that_noise_would_hide_is_not_asked_about(rows: int, asked: 
     assert len(product_events(ledger)) == asked
 
 
+@pytest.mark.parametrize(
+    ("far", "bought"),
+    [
+        ([2.9] * 12, []),
+        ([2.9, -3.1, 3.2, *[0.0] * 9], [1, 2]),
+        ([3.1, 9, -8, 7, -6, 5, 4, 3.5, -3.6, 0, 0, 0], [1, 2, 3, 4, 5, 6, 7, 8]),
+    ],
+)
+def test_tables_of_a_rare_code_are_those_of_the_clearest_rank_products(
+    far: list[float], bought: list[int]
+) -> None:
+    curator, ledger = rising(8000, rare=0.03)
+    curator.measure([(name,) for name in curator.domain.names], ledger.total / 40)
+    ways = screening.summarise_one_ways(curator)
+    before, scores = len(ledger.events), {}
+    for name, shares in ways.shares.items():
+        scores[name] = score_ranks(shares, len(shares)) / screening.SCORE_STEPS
+
+    def product(one: str, two: str, deviations: float) -> RankProduct:
+        mean = (ways.shares[one] @ scores[one]) * (ways.shares[two] @ scores[two])
+        return RankProduct((scores[one], scores[two]), float(mean) + 0.01 * deviations, 0.01)
+
+    products = {(f"x{i}", "rare"): product(f"x{i}", "rare", own) for i, own in enumerate(far)}
+    products["x0", "x1"] = product("x0", "x1", 50.0)
+    screening.measure_rare_tables(curator, products, ways, ledger.total / 40)
+    found = ledger.events[before:]
+    assert {event.what for event in found} == {f"marginal x{i} x rare" for i in bought}
+    assert float(sum(map(event_rho, found)) / ledger.total) == pytest.approx(len(found) and 1 / 40, rel=1e-3)
+
+
+@pytest.mark.parametrize(("rows", "tables"), [(8000, 8), (2000, 0)])
+def test_screening_buys_the_tables_of_a_rare_code(
+    rows: int, tables: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    curator, ledger = rising(rows, rare=0.03)
+    bought: list[int] = []
+    buy = screening.measure_rare_tables
+
+    def watch(door: Curator, *args: Any) -> None:
+        before = len(door.measurements)
+        buy(door, *args)
+        bought.append(len(door.measurements) - before)
+
+    monkeypatch.setattr(all_pairs, "measure_rare_tables", watch)
+    AllPairs(blind=1.0).run(curator, FEW, silent)
+    assert bought == [tables]
+    assert ledger.remaining < Fraction(1, 10**6) * ledger.total
+
+
 def test_rows_with_a_rare_code_are_where_they_should_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mean rank of all other attributes in rows that have it, with its rank products and without; .83 in the
-    table. Pairs with it are too dear to buy, and an attribute of two codes would be refined by itself."""
-    ranks = []
-    for least in (math.inf, 4.0):
+    """Mean rank of all other attributes in rows that have it, with its rank products and tables and without;
+    .83 in the table. An attribute of two codes would be refined by itself. Three releases each."""
+    ranks: dict[float, list[float]] = {math.inf: [], 4.0: []}
+    for (least, found), seed in itertools.product(ranks.items(), (1, 2, 3)):
         monkeypatch.setattr(screening, "MIN_RARE_SIGNAL", least)
-        curator, _ = rising(20_000, rare=0.03)
+        curator, _ = rising(20_000, rare=0.03, seed=seed)
         rows = (
             AllPairs().run(curator, Mixture(components=60), silent).sample(20_000, np.random.default_rng(0))
         )
         codes = np.stack([rows.column(f"x{i}") for i in range(12)])
-        ranks.append(float(codes[:, rows.column("rare") == 1].mean()) / 23.0)
-    assert ranks[0] < 0.7
-    assert ranks[1] > ranks[0] + 0.1
+        found.append(float(codes[:, rows.column("rare") == 1].mean()) / 23.0)
+    without, asked = (float(np.mean(found)) for found in ranks.values())
+    assert without < 0.7
+    assert asked > without + 0.1
 
 
 @pytest.mark.parametrize(

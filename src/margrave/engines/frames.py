@@ -65,11 +65,14 @@ def read_table(
         names, arrays, dtypes = from_pandas(data if kept is None else data[kept])
         return _make_table(names, arrays), Frame("pandas", dict(zip(names, dtypes, strict=True)), text)
     if nw.dependencies.is_polars_dataframe(data):
+        from margrave.schema.storage.polars import WIDE_INTEGERS
         from margrave.schema.storage.polars import arrow_columns as from_polars
 
         kept = chosen_columns(data.columns, choose)
         names, arrays, dtypes = from_polars(data if kept is None else data.select(kept))
-        return _make_table(names, arrays), Frame("polars", dict(zip(names, dtypes, strict=True)), text)
+        types = dict(zip(names, dtypes, strict=True))
+        wide = [name for name, dtype in types.items() if dtype in WIDE_INTEGERS]
+        return _make_table(names, arrays, wide), Frame("polars", types, text)
     return _from_arrow(_choose_columns(_as_arrow(data), choose), text)
 
 
@@ -120,8 +123,11 @@ def _as_arrow(data: Any) -> Any:
     )
 
 
-def _make_table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
-    """The columns in their storage forms, under names that are distinct texts."""
+def _make_table(names: Sequence[Any], arrays: Sequence[Any], off: Sequence[str] = ()) -> Any:
+    """The columns in their storage forms, under names that are distinct texts.
+
+    `off` are the names of columns that were rounded before they were Arrow arrays.
+    """
     if not names:
         raise InputError(invalid("data", "a table with one column or more", "Pass one with columns."))
     if not all(isinstance(name, str) and name for name in names):
@@ -133,7 +139,7 @@ def _make_table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
         raise InputError(invalid("column names", "distinct", "Rename those that repeat.", got=twice))
     # Whether storage had single precision is noted before it becomes float64: sums of such numbers are off
     # by more.
-    rounded = [is_rounded(array.type) for array in arrays]
+    rounded = [name in off or is_rounded(array.type) for name, array in zip(names, arrays, strict=True)]
     columns = [forms.keep_column(array, name) for name, array in zip(names, arrays, strict=True)]
     for name, column in zip(names, columns, strict=True):
         if forms.is_text(column) and not _is_unicode(column.dictionary):
@@ -148,11 +154,12 @@ def _make_table(names: Sequence[Any], arrays: Sequence[Any]) -> Any:
 
 
 def is_rounded(kind: Any) -> bool:
-    """Whether the storage forms may make one value of two: decimals, and times in nanoseconds. Public."""
+    """Whether the storage forms may make one value of two: decimals, times in nanoseconds, and dates that are
+    stored in milliseconds, which need not be whole days. Public."""
     if pa.types.is_dictionary(kind):
         return is_rounded(kind.value_type)
     timed = clock.is_temporal(kind) and not pa.types.is_date(kind)
-    return bool(pa.types.is_decimal(kind) or (timed and kind.unit == "ns"))
+    return bool(pa.types.is_decimal(kind) or pa.types.is_date64(kind) or (timed and kind.unit == "ns"))
 
 
 def check_owner(table: Any, owner: str) -> None:

@@ -25,6 +25,7 @@ from margrave.select.screening import (
     foretell_error,
     hides_pairs,
     measure_rank_products,
+    measure_rare_tables,
     summarise_one_ways,
 )
 from margrave.select.strategy import (
@@ -75,7 +76,8 @@ class AllPairs(Strategy):
     4. The L1 distances of all pairs from the product of their one-ways are appraised, for `screen` of rho,
        and their rank products measured for `products` of it, up to `max_products` where noise on them is
        large, if it leaves anything of them, and for half of `products` those of rare codes
-       (`measure_rank_products`). With the distances it is foretold how far off pairs will be if one-ways get
+       (`measure_rank_products`), and for `products` again the tables of those that stand out
+       (`measure_rare_tables`). With the distances it is foretold how far off pairs will be if one-ways get
        0, 1/8, ... or 7/8 of what is left besides, and the best of these is what they get (`foretell_error`).
     5. Pairs are taken, and share what remains, so that the sum of what they are foretold to be off by is
        least (`choose_pairs`). A target's pairs are taken in any case.
@@ -107,7 +109,7 @@ class AllPairs(Strategy):
         screened_ones: Share of rho for one-way marginals where noise is large, at least `ones`.
         screen: Share of rho for appraisals where pairs are screened, or for draws.
         products: Share of rho for rank products where pairs are screened, 0 for none; half of it again for
-            those of rare codes.
+            those of rare codes, and as much for tables of these.
         max_products: The same where noise on them is large.
         worth: How much of its noise counts when pairs are chosen, above 0; with more of it fewer are bought.
         blind: Standard deviation of an appraised total variation from which on pairs are drawn instead, since
@@ -349,6 +351,7 @@ class AllPairs(Strategy):
                 for share in (self.products, self.max_products)
             )
             products = measure_rank_products(curator, pairs, ways, rho, most)
+            measure_rare_tables(curator, products, ways, rho)
         self._weigh_one_ways(curator, found, on_step)
         ways, sigma = summarise_one_ways(curator), curator.sigma(curator.remaining)
         weights = choose_pairs(found, ways, sigma, self.worth, self.target)

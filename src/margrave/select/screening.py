@@ -57,6 +57,10 @@ tell much. 0.75, of five targets, a little better, at the cost of all other pair
 MIN_RARE_SIGNAL = 4.0
 """Product of the standard deviations of both scores, over the noise of a rank product, from which one of an
 attribute of two codes and less variance is asked for all the same. Not varied (bench/LOG.md)."""
+RARE_TABLES, MIN_RARE_DEVIATIONS = 8, 3.0
+"""Most tables that are bought of one rare code's attribute, and the least distance of a rank product from
+independence for it, over its noise. Eight were chosen on one table among 4, 8, 16 and 32 (docs/auto.md); the
+distance was not varied."""
 MAX_OTHERS = 0.05
 """What other codes may hold of an attribute of two codes, such as missing values. Not varied."""
 
@@ -237,6 +241,38 @@ def measure_rank_products(
     if asked:
         found |= _correlate(curator, asked, ways, scores, rho / 2)
     return found
+
+
+def measure_rare_tables(
+    curator: Curator, products: Mapping[Clique, RankProduct], ways: OneWays, rho: Fraction
+) -> None:
+    """Buy the tables of the pairs that tell most of what goes with a rare code.
+
+    A rank product says whether a rare code is met at one end of the other attribute. A table says at which
+    codes and how often, which a classifier needs; no total variation would ever have it bought, since few
+    rows have the code. At most RARE_TABLES of each attribute are, alike.
+
+    **Privacy.** Marginals, which cost `rho` together; which, looks at releases alone. Nothing is spent where
+    no product stands out of its noise.
+
+    Args:
+        curator: The door.
+        products: What `measure_rank_products` found.
+        ways: What the released one-ways say.
+        rho: What all tables together cost.
+    """
+    distances: dict[str, dict[Clique, float]] = {}
+    for pair, product in products.items():
+        means = [float(ways.shares[name] @ own) for name, own in zip(pair, product.scores, strict=True)]
+        apart = abs(product.value - means[0] * means[1]) / product.sigma
+        for name, own in zip(pair, product.scores, strict=True):
+            if apart >= MIN_RARE_DEVIATIONS and _variance(ways.shares[name], own) < MIN_SCORE_VARIANCE:
+                distances.setdefault(name, {})[pair] = apart
+    bought: list[Clique] = []
+    for own_pairs in distances.values():
+        bought += sorted(own_pairs, key=lambda pair: -own_pairs[pair])[:RARE_TABLES]
+    if bought:
+        curator.measure(bought, rho / len(bought))
 
 
 def product_noise(curator: Curator, count: int, rows: float, rho: Fraction) -> float:

@@ -98,12 +98,31 @@ def one_chunk(array: Array) -> Array:
     if not isinstance(array, pa.ChunkedArray):
         return array
     if pa.types.is_dictionary(array.type):
-        # Chunks may each have a dictionary of their own, and then a code means another text in each.
-        array = array.unify_dictionaries()
+        array = _unify(array)
+    elif pa.types.is_string(array.type):
+        # Its offsets hold 2 GiB of text, all chunks together; that a column has more is no reason to fail.
+        array = array.cast(pa.large_string())
     if array.num_chunks == 1:
         return array.chunk(0)
     combined = array.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _unify(array: Array) -> Array:
+    """A dictionary-coded column whose chunks have one dictionary, whatever the rows hold.
+
+    Chunks may each have a dictionary of their own, and then a code means another text in each. Arrow refuses
+    to join those that together have more values than the codes' type can count, or in which one is null: an
+    error that would tell how many values there are.
+    """
+    chunks = []
+    for chunk in array.chunks:
+        kept = chunk.dictionary.is_valid().to_numpy(zero_copy_only=False)
+        # The code of each value among those that are not null; none for a null.
+        codes = pa.array(np.cumsum(kept, dtype=np.int32) - 1, pa.int32(), mask=~kept)
+        indices = pc.take(codes, chunk.indices)
+        chunks.append(pa.DictionaryArray.from_arrays(indices, chunk.dictionary.drop_null()))
+    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), array.type.value_type)).unify_dictionaries()
 
 
 def is_text_type(kind: Any) -> bool:

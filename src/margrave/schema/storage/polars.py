@@ -81,7 +81,9 @@ def _entries(values: Any, column: Column) -> list[str]:
     return list(values.drop_nulls().unique(maintain_order=True))
 
 
-TYPES_READ_AS_FLOAT = ("Int128", "UInt128", "Float16")
+WIDE_INTEGERS = ("Int128", "UInt128")
+"""Whole numbers of which float64 cannot tell all apart."""
+TYPES_READ_AS_FLOAT = (*WIDE_INTEGERS, "Float16")
 """Types that Arrow or its kernels do not know: read as float64."""
 
 
