@@ -14,8 +14,11 @@ They never hold a value taken from the private table; a category in a message is
 
 from __future__ import annotations
 
+import functools
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 __all__ = [
     "BudgetError",
@@ -28,6 +31,7 @@ __all__ = [
     "SchemaError",
     "UnsupportedEventError",
     "check_counts",
+    "hide_sizes",
     "invalid",
     "locate_error",
 ]
@@ -73,6 +77,35 @@ def locate_error(error: BaseException) -> str:
     """Where in the code an error was raised, as " at file.py:12"; empty if unknown. It quotes no message."""
     trace = traceback.extract_tb(error.__traceback__)
     return f" at {Path(trace[-1].filename).name}:{trace[-1].lineno}" if trace else ""
+
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+
+def hide_sizes(call: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """The call, whose errors about memory say nothing of how much was asked for.
+
+    NumPy names the shape that did not fit and Arrow the number of bytes, which hold the number of rows. The
+    new error is raised once the old one has been left, so that it has no context that quotes it.
+
+    Raises:
+        MemoryError: The call ran out of memory.
+
+    Example:
+        >>> hide_sizes(len)("abc")
+        3
+    """
+
+    @functools.wraps(call)
+    def run_call(*args: Arguments.args, **named: Arguments.kwargs) -> Returned:
+        try:
+            return call(*args, **named)
+        except MemoryError:
+            pass
+        raise MemoryError("out of memory")
+
+    return run_call
 
 
 _NOTHING = object()

@@ -28,8 +28,8 @@ Made = tuple[Release, Mixture, Encoded, Encoded]
 PAGE = Path(__file__).parents[2] / "docs" / "questions.md"
 HISTORY = DatasetHistory(
     (
-        EarlierRun(1, "2026-01-31", 0.5, 1e-9, "one row", "closed"),
-        EarlierRun(2, "2026-02-01", 0.25, 1e-9, "one row", "open"),
+        EarlierRun(1, "2026-01-31", 0.5, 1e-9, "one row", "admitted"),
+        EarlierRun(2, "2026-02-01", 0.25, 1e-9, "one row", "admitted"),
     ),
     1.75,
     1e-7,
@@ -95,8 +95,9 @@ def test_the_record_is_on_the_page_and_survives_the_file(made: Made, tmp_path: P
     assert page.of("header", "h1") == ["Report of a private release: visits of 2024"]
     for text in ("A. Moser", "visits.csv", "2026-11-23", "ab" * 32, "cd" * 32, "2026-01-31"):
         assert text in page.text
-    assert "2 earlier releases. All of them and this one together promise at most ε = 1.75" in page.text
-    assert "not ended; counts in full" in page.text
+    assert "2 earlier runs. All of them and this one together promise at most ε = 1.75" in page.text
+    assert "is listed and counts in full, however it ended" in page.text
+    assert "admitted" not in page.text  # it says the same of every run
 
 
 def test_a_file_of_an_older_version_has_no_record(made: Made, tmp_path: Path) -> None:
@@ -170,12 +171,12 @@ def test_the_command_line_fills_in_the_record(written: Path) -> None:
 
 
 def test_earlier_runs_come_from_the_book_with_their_total(written: Path) -> None:
-    assert "The book has no earlier release of this data set." in read(written, "1.html").text
+    assert "The book has no earlier run on this data set." in read(written, "1.html").text
     history = load_release(written / "2.margrave").provenance.history
     assert history is not None
-    assert [(run.run, run.epsilon, run.state) for run in history.earlier] == [(1, 1.0, "closed")]
-    # Both runs together, by the account of the book, whose delta is larger than that of a run.
-    assert history.epsilon == Book(written / "s.book").accounts("people")[0].reserved.together > 1.0
+    assert [(run.run, run.epsilon, run.state) for run in history.earlier] == [(1, 1.0, "admitted")]
+    # Both runs together in full, with the delta of the cap, which is larger than that of a run.
+    assert history.epsilon >= Book(written / "s.book").accounts("people")[0].reserved.together > 1.0
     assert (history.cap, history.delta) == (3.0, 1e-6)
 
 

@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import margrave as mg
+from margrave.engines import opening
 from margrave.errors import InputError
 from margrave.models.gated.blended import BlendedModel
 from margrave.privacy.accounting.conversions import gdp_mu
@@ -22,6 +24,13 @@ from margrave.schema.constraints.rules import Forbidden
 from margrave.select.aim import AIM
 
 PUBLIC = ["key", "age", "sex", "when"]
+DECLARED = pa.table({"a": np.arange(400) % 4, "b": np.arange(400) % 3})
+MST = {
+    "epsilon": 5.0,
+    "adjacency": "replace_private",
+    "public": ["a"],
+    "schema": mg.Schema.from_sizes({"a": 4, "b": 3}),
+}
 FAST = {"epsilon": 5.0, "adjacency": "replace_private", "public": PUBLIC}
 
 
@@ -199,6 +208,33 @@ def test_a_table_that_is_not_in_memory_is_refused(tmp_path) -> None:
     people().to_csv(tmp_path / "people.csv", index=False)
     with pytest.raises(InputError, match="memory"):
         mg.Synthesizer("auto", engine="stream", **FAST).fit(tmp_path / "people.csv")
+
+
+def test_tables_of_which_no_rows_are_held_are_refused_before_a_ledger_is_opened(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a method that asks for no public rows, a refusal at their packing would come after the spend."""
+    (tmp_path / "parts").mkdir()
+    pq.write_table(DECLARED, tmp_path / "parts" / "0.parquet")
+    pq.write_table(DECLARED, tmp_path / "t.parquet")
+    for data, engine in ((tmp_path / "t.parquet", "stream"), (tmp_path / "parts", "auto")):
+        run = mg.Synthesizer("mst", engine=engine, ledger=tmp_path / "run.jsonl", **MST)
+        monkeypatch.setattr(run, "_reserve", None)  # not so much as called
+        with pytest.raises(InputError, match="public must be columns of a table that is held in memory"):
+            run.fit(data)
+        with pytest.raises(InputError, match="public must be columns of a table that is held in memory"):
+            run.plan(data)
+    assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_the_size_of_a_file_decides_nothing_about_public_columns(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(DECLARED, tmp_path / "t.parquet")
+    for least in (opening.MIN_STREAMED_BYTES, 1):
+        monkeypatch.setattr(opening, "MIN_STREAMED_BYTES", least)
+        rows = mg.Synthesizer("mst", **MST).fit(tmp_path / "t.parquet").sample()
+        assert rows.column("a").equals(DECLARED.column("a"))
 
 
 def test_a_strategy_of_ones_own_is_told_nothing_and_still_works() -> None:

@@ -24,6 +24,8 @@ from margrave.measure.discovery.discover import Discovery
 from margrave.privacy.ledger.book import Book
 from margrave.privacy.ledger.book_run import Attempt, describe_refusal
 from margrave.privacy.unit import Neighbours, Unit
+from margrave.run.regressor import Regressor
+from margrave.schema.storage.text import TextFormat
 
 INCOME = 48_217
 """What the canary earns: more than everybody else."""
@@ -88,7 +90,7 @@ def _past_the_cap(folder: Path, kept: Book) -> Any:
 REFUSALS = {
     "owners with gaps": (_gaps, "InputError: owner must be a column without missing values", 1),
     "owners with gaps, counted": (_gaps_of_sizes, "InputError: owner must be a column without missing", 1),
-    "ragged file": (_ragged, "InputError: data must be a text file in which", None),
+    "ragged file": (_ragged, "InputError: data must be a text file in which", 1),
     "memory": (_memory, "out of memory", 1),
     "backend": (_backend, "unexpected RuntimeError", 1),
     "cap": (_past_the_cap, "BudgetError: epsilon must be within what the cap of data set", None),
@@ -137,6 +139,90 @@ def test_an_error_after_a_spend_is_on_record_and_the_run_stays_open(
     assert {one.run for one in kept.attempts()} == {1}
 
 
+def _people(path: Path, *more: str) -> Path:
+    rows = [f"P{100 + i % 50},{20 + i % 60}" for i in range(400)]
+    path.write_text("\n".join(["patient,age", *rows, *more]) + "\n", encoding="utf-8")
+    return path
+
+
+UNUSUAL = {
+    "quote": ({"text": TextFormat(separator=",", quote="-")}, "quote must be one of"),
+    "separator": ({"text": TextFormat(separator="-")}, "separator must be one of"),
+    "encoding": ({"text": TextFormat(encoding="ascii")}, "encoding must be one of"),
+    "an owner as a missing mark": ({"missing": ["", "P777"]}, "missing must be among"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_a_book_refuses_to_read_in_ways_that_ask_about_cells(tmp_path: Path, name: str) -> None:
+    options, words = UNUSUAL[name]
+    kept = book(tmp_path, "patient")
+    said = set()
+    for rows in ([], ["P777,-77"], ["jé,1"]):
+        path = _people(tmp_path / "p.csv", *rows)
+        for ask in (
+            lambda path=path: synthesizer(kept, unit="patient", **options).fit(path),
+            lambda path=path: mg.owner_sizes(
+                path, "patient", epsilon=0.1, ledger=kept, dataset="people", **options
+            ),
+            lambda path=path: Regressor(
+                target="age", unit="patient", epsilon=0.1, ledger=kept, dataset="people", **options
+            ).fit(path),
+        ):
+            with pytest.raises(InputError, match=words) as refused:
+                ask()
+            said.add(str(refused.value))
+    assert len(said) == 1  # the same whoever is in the table
+    assert kept.attempts() == []
+
+
+def test_usual_ways_to_read_are_taken_in_a_book(tmp_path: Path) -> None:
+    for number, (encoding, quote) in enumerate([("latin-1", "none"), ("windows", "'"), ("UTF8", '"')]):
+        (tmp_path / str(number)).mkdir()
+        kept = book(tmp_path / str(number), "patient")
+        text = TextFormat(encoding=encoding, quote=quote, separator="comma")
+        run = synthesizer(kept, unit="patient", text=text, missing=["", "NA", " Null ", "?"])
+        run.fit(_people(tmp_path / "p.csv", "P777,NA"))
+    own = tmp_path / "run.jsonl"  # outside a book the format is whatever the file has
+    run = synthesizer(kept, unit="patient", ledger=own, dataset=None, analyst=None, missing=["", "-99"])
+    run.fit(_people(tmp_path / "p.csv", "P777,-99"))
+
+
+REFUSED_ON_ONE = {
+    "an owner that is missing": ",30",
+    "a row with a cell more": "P101,30,1",
+    "a quote that is open": 'P101,"30',
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_ON_ONE)
+def test_a_later_release_does_not_say_whether_an_earlier_run_was_refused(tmp_path: Path, name: str) -> None:
+    found = []
+    for place, rows in (("a", []), ("b", [REFUSED_ON_ONE[name]])):
+        (tmp_path / place).mkdir()
+        kept = book(tmp_path / place, "patient")
+        run = {"unit": "patient", "outside": "absorb"}
+        first = synthesizer(kept, **run)
+        if rows:
+            with pytest.raises(InputError):
+                first.fit(_people(tmp_path / "first.csv", *rows))
+        else:
+            first.fit(_people(tmp_path / "first.csv"))
+        second = synthesizer(kept, **run).fit(_people(tmp_path / "second.csv"))
+        history = second.release.provenance.history
+        assert history is not None
+        found.append(history.to_json())
+        # The book's own views keep how each run ended, and the truth is never above what is told.
+        assert kept.runs()[0].state == ("refused" if rows else "closed")
+        assert history.epsilon >= kept.accounts()[0].reserved.together
+    for one in found[0]["earlier"] + found[1]["earlier"]:
+        one["date"] = ""  # midnight may lie between
+    assert found[0] == found[1]
+    assert [(one["run"], one["epsilon"], one["state"]) for one in found[0]["earlier"]] == [
+        (1, 0.1, "admitted")
+    ]
+
+
 def test_bad_arguments_leave_no_record(tmp_path: Path) -> None:
     kept = book(tmp_path)
     with pytest.raises(InputError, match="epsilon"):
@@ -152,7 +238,7 @@ def test_the_command_shows_refused_runs(tmp_path: Path) -> None:
         with pytest.raises(InputError):
             act(tmp_path, kept)
     shown = json.loads(call("ledger", "refusals", kept.path, "--json").out)
-    assert [(row["run"], row["events"], row["rho"]) for row in shown] == [(None, 0, 0.0), (1, 0, 0.0)]
+    assert [(row["run"], row["events"], row["rho"]) for row in shown] == [(1, 0, 0.0), (2, 0, 0.0)]
     assert all(row["analyst"] == "ann" and MINUTE.fullmatch(row["ended"]) for row in shown)
     assert shown[1]["refusal"].startswith("InputError: owner must be a column without missing values")
     assert json.loads(call("ledger", "show", kept.path, "--json").out)[0]["refused"] == 2

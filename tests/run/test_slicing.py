@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import margrave as mg
 from margrave.errors import InputError, ReleaseError
 from margrave.privacy.accounting.conversions import gdp_mu
 from margrave.privacy.accounting.events import GaussianEvent
+from margrave.run.slicing import _check_matrix
 
 BUDGET: dict[str, Any] = {"epsilon": 5.0, "delta": 1e-5}
 
@@ -293,3 +295,28 @@ def test_classes_that_there_are_not_are_refused() -> None:
             mg.slicing.sample(found, generator, 4, label=label)
     with pytest.raises(InputError, match="label"):
         mg.slicing.sample(found, mg.slicing.make_generator(found, noise=2), 4, label=0)
+
+
+@pytest.mark.parametrize("cell", [None, "much", b"1", [], 1j, 10**400, np.datetime64("2024-01-01")])
+def test_a_cell_that_is_no_number_ends_no_run(cell: Any) -> None:
+    """In an array of objects one cell decides about nothing but itself."""
+    rows: Any = np.full((200, 2), 0.5, dtype=object)
+    rows[17, 1] = cell
+    assert mg.slicing.release(rows, **BUDGET).values.shape == (200, 2)
+    read = _check_matrix(rows, 0.0, 1.0, 256, None)
+    assert np.isfinite(np.delete(read.ravel(), 35)).all()
+    assert read[17, 1] == np.inf if cell == 10**400 else np.isnan(read[17, 1])
+
+
+@pytest.mark.parametrize("cell", [None, "much", b"1"])
+def test_a_cell_of_a_list_or_a_frame_is_read_by_itself(cell: Any) -> None:
+    rows = [[0.25, 0.5], [0.25, cell], [True, 1]]
+    for found in (rows, pd.DataFrame(rows)):
+        read = _check_matrix(found, 0.0, 1.0, 256, None)
+        np.testing.assert_array_equal(read, [[0.25, 0.5], [0.25, np.nan], [1.0, 1.0]])
+
+
+def test_rows_of_different_lengths_are_refused_in_our_words() -> None:
+    with pytest.raises(InputError, match="X must be a matrix of numbers") as found:
+        mg.slicing.release([[0.5, 0.5], [0.5]], **BUDGET)
+    assert found.value.__context__ is None

@@ -24,7 +24,7 @@ from margrave.engines.files import (
     is_text_file,
     text_table,
 )
-from margrave.engines.frames import read_table
+from margrave.engines.frames import read_table, rows_elsewhere
 from margrave.engines.memory import MemorySource
 from margrave.engines.streaming.batches import (
     ArrowBatches,
@@ -61,6 +61,7 @@ def open_source(
     held: int = MAX_CODE_BYTES,
     choose: Choose = all_columns,
     fixed_rows: bool = False,
+    in_memory: bool = False,
 ) -> tuple[Source, Frame]:
     """A private table, ready for the door, and what is public about it.
 
@@ -78,6 +79,8 @@ def open_source(
         choose: Picks the columns to read by their names, which are public; others may store anything.
         fixed_rows: Refuse a file in which the content of cells decides how many rows there are, before a row
             is read: where neighbouring tables have the same number of rows.
+        in_memory: Load a file of any size, and refuse what cannot be loaded, before a row is read: where rows
+            are handed out as they are.
 
     Raises:
         InputError: The table cannot be used; the error holds no value of it.
@@ -89,6 +92,8 @@ def open_source(
     # a cell holds.
     if fixed_rows:
         _check_rows_fixed(data, text)
+    if in_memory:
+        _check_loadable(data, engine)
     if _is_ibis(data):
         from margrave.engines.ibis.source import open_table
 
@@ -101,7 +106,22 @@ def open_source(
         if engine == "stream":
             raise InputError(invalid("engine", "left out for a table in memory", "Pass a file to stream."))
         return memory.open_source(data, missing=missing, text=text, choose=choose)
-    return _from_path(str(data), missing, text, engine, held, choose)
+    wanted = "memory" if in_memory else engine
+    return _from_path(str(data), missing, text, wanted, held, choose)
+
+
+def _check_loadable(data: Any, engine: str) -> None:
+    """Refuse a table that is read in batches or counted elsewhere, by what it is and never by its size.
+
+    Raises:
+        InputError: It is one.
+    """
+    batched = False
+    if isinstance(data, (str, os.PathLike)) and not str(data).partition("::")[0].lower().endswith(".xlsx"):
+        name, _, table = str(data).partition("::")
+        batched = _is_read_in_batches(name, table)
+    if batched or engine == "stream" or _is_ibis(data):
+        raise rows_elsewhere()
 
 
 def _check_rows_fixed(data: Any, text: TextFormat) -> None:
@@ -267,6 +287,7 @@ def open_head(
     engine: str = "auto",
     choose: Choose = all_columns,
     fixed_rows: bool = False,
+    in_memory: bool = False,
 ) -> tuple[Source, Frame]:
     """A table without its rows: a source whose `columns` are those of `open_source`, and the frame.
 
@@ -282,6 +303,7 @@ def open_head(
         engine: As there.
         choose: As there.
         fixed_rows: As there.
+        in_memory: As there.
 
     Raises:
         InputError: The table cannot be used, as far as its head tells.
@@ -290,11 +312,14 @@ def open_head(
     """
     if not isinstance(data, (str, os.PathLike)):
         empty = _without_rows(data)
-        return open_source(empty, missing=missing, text=text, engine=engine, choose=choose)
+        reading: dict[str, Any] = {"missing": missing, "text": text, "engine": engine, "choose": choose}
+        return open_source(empty, **reading, in_memory=in_memory)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     if fixed_rows:
         _check_rows_fixed(data, text)
+    if in_memory:
+        _check_loadable(data, engine)
     name, _, sheet = str(data).partition("::")
     if name.lower().endswith(".xlsx"):
         return _sheet_head(Path(name), sheet or None, missing, text, choose)
@@ -327,7 +352,12 @@ def _without_rows(data: Any) -> Any:
         return native.iloc[:0]
     if nw.dependencies.is_polars_dataframe(native):
         return native.head(0)
-    return data
+    if isinstance(native, pa.RecordBatch):
+        return native.slice(0, 0)
+    try:
+        return nw.to_native(nw.from_native(native, eager_only=True).head(0))
+    except (TypeError, ValueError, AttributeError):  # no frame, or one whose rows are elsewhere
+        return data
 
 
 def _text_head(

@@ -30,7 +30,7 @@ from margrave.release import Provenance
 from margrave.schema.columns import Binned, Listed, Relative, Unknown
 from margrave.schema.frame import Selection
 from margrave.schema.schema import Schema
-from margrave.schema.storage.text import TextFormat
+from margrave.schema.storage.text import SEPARATORS, TextFormat
 from margrave.select.strategy import Strategy as BaseStrategy
 
 if TYPE_CHECKING:
@@ -272,6 +272,59 @@ def check_no_oracle(schema: Schema | None, location: LedgerLocation) -> None:
     )
     constraint = f"without strict columns in a book, which {list(schema.strict_columns)} are"
     raise InputError(invalid("schema", constraint, remedy))
+
+
+USUAL_QUOTES = ('"', "'", "")
+USUAL_ENCODINGS = (
+    *("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"),
+    *("iso8859-1", "iso8859-15", "cp1250", "cp1251", "cp1252", "shift_jis", "gb18030"),
+)
+"""As Python names them. ASCII is no such one: it asks whether any letter has an accent."""
+USUAL_MARKS = (
+    *("", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "\\n", "missing", "unknown"),
+    *("?", "-", "--", ".", "*"),
+)
+"""Texts that mean missing, in small letters."""
+
+
+def check_usual_reading(
+    text: TextFormat, missing: Sequence[str], owner: str | None, location: LedgerLocation
+) -> None:
+    """Refuse ways to read a text file that ask about its cells, in a book, from the arguments alone.
+
+    A file that is not written as its format says ends a run with an error that costs nothing. With any sign
+    as quote or separator, such errors tell which signs there are and where; with any text as a missing owner,
+    whether somebody of that name is in the table. The usual ways are few, and none can be aimed at a value.
+
+    Args:
+        text: How text files are written.
+        missing: Texts that mean missing.
+        owner: Name of the column that says whose row it is, in which no value may be missing.
+        location: Where the run's ledger is kept.
+
+    Raises:
+        InputError: The run is kept in a book and the format, or with owners a missing mark, is not a usual
+            one.
+    """
+    if not location.in_book:
+        return
+    separators = tuple(SEPARATORS.values())
+    parts: list[tuple[str, str | None, tuple[str, ...]]] = [
+        ("separator", text.separator, separators),
+        ("quote", text.quote, USUAL_QUOTES),
+        ("encoding", text.encoding, USUAL_ENCODINGS),
+    ]
+    for name, said, usual in parts:
+        if said is not None and said not in usual:
+            remedy = "Write the file so, or as Parquet: an error for another way would tell about the rows."
+            raise InputError(invalid(name, f"one of {list(usual)} in a book", remedy, got=said))
+    odd = [mark for mark in missing if str(mark).strip().lower() not in USUAL_MARKS]
+    if owner is not None and odd:
+        constraint = f"among {list(USUAL_MARKS)}, in either case, in a book that protects owners"
+        remedy = (
+            "Empty such cells in the file: an owner's name as a mark would ask whether that owner is there."
+        )
+        raise InputError(invalid("missing", constraint, remedy, got=odd))
 
 
 def check_rows(source: Source, declared: Schema) -> None:

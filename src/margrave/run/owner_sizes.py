@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, hide_sizes, invalid
 from margrave.measure.mechanisms.owner_sizes import owner_sizes as ask
 from margrave.measure.mechanisms.owner_sizes import size_starts
 from margrave.privacy.accounting.accountants import GDP
@@ -19,6 +19,7 @@ from margrave.privacy.ledger.ledger import Ledger, check_budget
 from margrave.privacy.ledger.location import LedgerLocation
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee
+from margrave.run.options import check_usual_reading
 from margrave.schema.storage.text import TextFormat
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class OwnerSizes:
         return "\n".join(lines)
 
 
+@hide_sizes
 def owner_sizes(
     data: Any,
     owner: str,
@@ -139,15 +141,18 @@ def owner_sizes(
     Raises:
         InputError: The table or an argument cannot be used.
         BudgetError: A cap in the book leaves no room.
+        MemoryError: The machine has too little; the error names no size.
     """
     check_budget(epsilon, delta)
     neighbours = Neighbours(Unit(owner), adjacency)
-    location = LedgerLocation(ledger, dataset, analyst)
+    location, text = LedgerLocation(ledger, dataset, analyst), text or TextFormat()
+    check_usual_reading(text, missing, owner, location)
     with location.attempt() as attempt:
-        source = _open_owner(data, owner, missing, text or TextFormat())
         keep = location.keep({"question": f"rows of owners, 1 to {most} and more"}, attempt=attempt)
+        # The run is there before the table is opened, so that the book's list of runs is the same whether or
+        # not an error that follows the rows ends it.
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
-            found = ask(source, most, book)
+            found = ask(_open_owner(data, owner, missing, text), most, book)
             promise = Guarantee.of(book)
     return OwnerSizes(size_starts(most), found.values, float(found.sigma), promise)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.archive import load_slices, save_slices
-from margrave.errors import InputError, check_counts, invalid
+from margrave.errors import InputError, check_counts, hide_sizes, invalid
 from margrave.limits import machine_memory
 from margrave.measure.curator import Curator
 from margrave.models._torch.device import ready, serial
@@ -172,6 +173,7 @@ def load(path: str | Path) -> SliceRelease:
     return SliceRelease(slices, lower, upper, guarantee, events)
 
 
+@hide_sizes
 def release(
     X: Any,
     *,
@@ -195,7 +197,7 @@ def release(
 
     Args:
         X: Numbers, shape [rows, features]. What is not a number counts as the number within the bounds
-            that is nearest 0.
+            that is nearest 0: NaN, and None, a text or the like in a list, a frame or an array of objects.
         epsilon, delta: The budget, all of which is spent.
         lower, upper: Bounds of all numbers, declared.
         adjacency: "zero_out" (one row's numbers become 0) or "replace_one", which costs up to twice as much.
@@ -209,6 +211,7 @@ def release(
     Raises:
         InputError: X or an argument cannot be used, or the release would not fit into memory.
         BudgetError: A cap in the book leaves no room.
+        MemoryError: The machine has too little; the error names no size.
     """
     check_budget(epsilon, delta)
     numbers = _check_matrix(X, lower, upper, levels, max_memory)
@@ -242,7 +245,7 @@ def _check_matrix(X: Any, lower: float, upper: float, levels: int, max_memory: i
         raise InputError(invalid("lower", "finite and below upper", "Try lower=0.0, upper=1.0.", got=lower))
     if not 2 <= levels <= 1 << 16:
         raise InputError(invalid("levels", "from 2 to 65,536", "Try 256.", got=levels))
-    found = np.asarray(X)
+    found = _read_numbers(X)
     if found.ndim != 2 or not found.shape[1] or found.dtype.kind not in "biuf":
         remedy = "Give a NumPy array; flatten images to one row each."
         raise InputError(invalid("X", "a matrix of numbers, [rows, features]", remedy))
@@ -251,6 +254,37 @@ def _check_matrix(X: Any, lower: float, upper: float, levels: int, max_memory: i
         remedy = "Release fewer rows or features, or raise max_memory."
         raise InputError(invalid("X", f"of at most {limit // COPY_BYTES} numbers for this memory", remedy))
     return found
+
+
+def _read_numbers(X: Any) -> NDArray[Any]:
+    """X as an array, in which a cell that is no number is NaN.
+
+    One such cell makes texts or objects of all cells of a list or a frame. Were that refused, the error would
+    follow a single cell; so each is then read on its own.
+    """
+    kind = np.dtype(object)
+    if not isinstance(X, np.ndarray) or X.dtype == kind:
+        try:
+            plain = np.asarray(X)
+        except ValueError:  # rows of different lengths
+            return np.zeros(0)
+        # An array's own type is public, that of a list or a frame follows its cells.
+        if plain.dtype.kind not in "biuf":
+            cells = np.asarray(X, dtype=kind)
+            read = np.fromiter((_read_number(cell) for cell in cells.flat), np.float64, cells.size)
+            return np.asarray(read.reshape(cells.shape))
+    return np.asarray(X)
+
+
+def _read_number(cell: Any) -> float:
+    """A cell as a number; NaN if it is none."""
+    if not isinstance(cell, str | bytes):
+        with suppress(TypeError, ValueError):
+            try:
+                return float(cell)
+            except OverflowError:  # a whole number that no float holds
+                return math.copysign(math.inf, 1 if cell > 0 else -1)
+    return math.nan
 
 
 def _encode(numbers: NDArray[Any], names: Sequence[str], lower: float, upper: float, levels: int) -> Any:

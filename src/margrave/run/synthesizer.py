@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from margrave import __version__
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, hide_sizes, invalid
 from margrave.limits import Deadline, Limits, one_blas_thread
 from margrave.privacy.ledger.ledger import Keep, Ledger, check_budget
 from margrave.privacy.ledger.location import BookAttempt, LedgerLocation
@@ -30,6 +30,7 @@ from margrave.run.options import (
     check_ruled_kinds,
     check_share,
     check_test_seed,
+    check_usual_reading,
     complete_format,
     declared_schema,
     describe_method,
@@ -112,9 +113,12 @@ class Synthesizer:
         moments: Whether the run buys what serves regressions of the target: it decides, by a first part of
             its tables, whether the rest of rho buys more tables or sums of products of the rows' numbers. A
             number is a fixed share for such sums beside the tables. See docs/regression.md.
-        missing: Texts that mean a missing value in CSV and TSV files.
-        text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again.
-        engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files.
+        missing: Texts that mean a missing value in CSV and TSV files. In a book that protects owners they
+            have to be usual ones.
+        text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again. A book
+            takes usual separators, quotes and encodings only.
+        engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files, but for those
+            with public columns.
         ledger: Where every spend is written before its noise is drawn: the path of a new file for this run
             alone, or a book that all runs share and that keeps their caps (`Book`, or its path, which
             ends in .book, .db, .sqlite or .sqlite3).
@@ -215,6 +219,7 @@ class Synthesizer:
         self.selection.check_used("public", public)
         self.selection.check_used("select", named_columns(self.strategy, self.fitter))
 
+    @hide_sizes
     @one_blas_thread()
     def fit(self, data: Any, *, resume: bool | int = False) -> Synthesis:
         """Spend the whole budget on a table and return the release with its fitted model.
@@ -230,6 +235,7 @@ class Synthesizer:
                 or time than there is, which is found before anything is spent.
             BudgetError: A spend would pass the budget; nothing was released by it.
             MissingExtraError: A library of the method is not installed; neither table nor ledger was opened.
+            MemoryError: The machine has too little; the error names no size.
 
         Warns:
             PlanWarning: It takes very long, or its time limit leaves the model no step; nothing is spent yet.
@@ -238,18 +244,17 @@ class Synthesizer:
 
         check_libraries(self.fitter)
         check_pricing(self.strategy, self.fitter, self.neighbours)
-        check_no_oracle(self.schema, self.location)
+        self._check_questions()
         origin = describe_origin(self.provenance, data, self._given_schema, self.location.dataset)
         with self.location.attempt() as attempt, keep_telling(self.on_step) as tell:
             tell(Step("read", "the table"))
-            source, frame = self._open(data)
-            declared = self._declare_columns(source)
+            head, _ = self._head(data)
+            declared = self._declare_columns(head)
             check_costs(self, declared, resumed=resume is not False)
-            if attempt is None:
-                check_rows(source, declared)
             elsewhere = read_public_table(self.public_table, declared.names, self._reading)
-            curator, ledger = self._door(source, declared, resume, attempt, **digest_public_table(elsewhere))
-            with ledger:
+            asked = digest_public_table(elsewhere)
+            with self._reserve(head, declared, resume, attempt, **asked) as ledger:
+                curator, frame = self._door(data, declared, ledger)
                 part = curator.read_public()
                 known = complete_schema(part, self.schema)
                 rho = ledger.total * self.discovery_share(declared)
@@ -347,17 +352,18 @@ class Synthesizer:
 
         return self._check_owner(*open_head(data, **self._reading))
 
-    def _open(self, data: Any) -> tuple[Source, Frame]:
-        from margrave.engines.opening import open_source
-
-        return self._check_owner(*open_source(data, **self._reading))
-
     @property
     def _reading(self) -> dict[str, Any]:
         """How the table is read, and which of its columns."""
         choose = functools.partial(self.selection.choose, owner=self.neighbours.unit.owner)
         reading = {"missing": self.missing, "text": self.text, "engine": self.engine, "choose": choose}
-        return reading | {"fixed_rows": self.neighbours.rows_are_public}
+        public = bool(self.neighbours.public)  # their rows are handed out, by memory alone
+        return reading | {"fixed_rows": self.neighbours.rows_are_public, "in_memory": public}
+
+    def _check_questions(self) -> None:
+        """Refuse, from the arguments alone, what would ask about the rows at will in a book."""
+        check_no_oracle(self.schema, self.location)
+        check_usual_reading(self.text, self.missing, self.neighbours.unit.owner, self.location)
 
     def _check_owner(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner
@@ -375,24 +381,35 @@ class Synthesizer:
             raise InputError(invalid("owner", "beside another column", "Keep one to release.", got=owner))
         return check_rows_held(source, self.strategy), frame
 
-    def _door(
-        self, source: Source, declared: Schema, resume: bool | int, attempt: BookAttempt | None, **asked: str
-    ) -> tuple[Curator, Ledger]:
-        """The curator of a table, with its ledger; `asked` are facts about a run that asks for no rows."""
-        from margrave.measure.curator import Curator
+    def _reserve(
+        self, head: Source, declared: Schema, resume: bool | int, attempt: BookAttempt | None, **asked: str
+    ) -> Ledger:
+        """The run's ledger, opened before the table is, from what is public; `asked` are more such facts.
 
+        Whether a book lists a run then follows from nothing in the rows: an error that does ends a run that
+        is there already. Leaving the ledger's block by an error gives the file, or the reservation, back.
+        """
         if resume is not False:
             check_clockless(self)
-        keep = self.location.keep(facts(self, source.columns, declared) | asked, resume, attempt)
+        keep = self.location.keep(facts(self, head.columns, declared) | asked, resume, attempt)
         ledger = self.new_ledger(self.searches(declared), keep)
         try:
             check_unfinished(ledger)
-            curator = Curator(source, ledger)
-        except BaseException as error:
-            ledger.discard(error)  # nothing was spent: the name, or the reservation, is free again
+        except InputError as error:
+            ledger.discard(error)
             raise
-        self._ledger = ledger
-        return curator, ledger
+        return ledger
+
+    def _door(self, data: Any, declared: Schema, ledger: Ledger) -> tuple[Curator, Frame]:
+        """The curator of a table that is opened now, and what is public about how it is stored."""
+        from margrave.engines.opening import open_source
+        from margrave.measure.curator import Curator
+
+        source, frame = self._check_owner(*open_source(data, **self._reading))
+        if not self.location.in_book:
+            check_rows(source, declared)
+        curator, self._ledger = Curator(source, ledger), ledger
+        return curator, frame
 
     @property
     def sampling_seconds(self) -> float | None:

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.privacy.accounting.composition import Charge, find_standing, steps
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.unit import Neighbours
 
 if TYPE_CHECKING:
     from margrave.privacy.ledger.book import Book
-    from margrave.privacy.ledger.book_run import BookedRun
+    from margrave.privacy.ledger.book_run import BookedRun, Cap
 
 
 _STORED = ("|i1", "<i2", "<i4", "<i8", "<f8")
@@ -243,9 +244,15 @@ def check_facts(recorded: LedgerHeader, asked: LedgerHeader) -> None:
         raise InputError(invalid("resume", "asked with the arguments of the stopped run", remedy))
 
 
+ADMITTED = "admitted"
+"""What a release says of every earlier run, however it ended: that the caps let it in."""
+_SLACK = Fraction(1, 1 << 128)
+"""What a run may have spent beyond its reserve, since spends are written rounded up."""
+
+
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """One run on the data set that counts.
+    """One run on the data set that was let in.
 
     Args:
         run: Its number in the book.
@@ -253,7 +260,8 @@ class EarlierRun:
         epsilon: What it promised.
         delta: What it promised.
         unit: Whom it protects, in words.
-        state: "closed", "open" (going, or stopped and not given up) or "crashed" (given up, counted in full).
+        state: `ADMITTED`. How a run ended can follow the rows, and epsilon does not pay for telling it.
+            Releases of older versions told it: "closed", "open" or "crashed".
     """
 
     run: int
@@ -269,8 +277,9 @@ class DatasetHistory:
     """The earlier runs on a data set, and what all of them promise together with this one.
 
     Args:
-        earlier: Oldest first; this run is not among them.
-        epsilon: What all runs together promise, with `delta`; infinite where no account holds.
+        earlier: Oldest first, those that ended in an error included; this run is not among them.
+        epsilon: What all runs together promise, with `delta`, where each counts in full; infinite where no
+            account holds. What they did spend is less.
         delta: Of the cap.
         cap: The epsilon that all runs together may not pass.
     """
@@ -309,7 +318,12 @@ class DatasetHistory:
 
 
 def read_history(book: Book, dataset: str, attempt: int, neighbours: Neighbours) -> DatasetHistory | None:
-    """The history of a data set at the end of a run.
+    """The history of a data set at the end of a run, which is published with the release.
+
+    **Privacy.** An error that follows the rows ends a run before it spends anything, and one that ends well
+    may spend less than it was let in for. So neither the list nor the total may say how a run ended: every
+    run that was let in is listed and counts by all it reserved, which was settled before its table was
+    opened.
 
     Args:
         book: The book.
@@ -324,13 +338,25 @@ def read_history(book: Book, dataset: str, attempt: int, neighbours: Neighbours)
         InputError: The book cannot be read.
     """
     own = next((one.run for one in book.attempts(dataset) if one.number == attempt), None)
-    accounts = [account for account in book.accounts(dataset) if not account.cap.analyst]
-    if not accounts:
+    caps = [cap for cap in book.caps(dataset) if not cap.analyst]
+    if not caps:
         return None
     whom = (neighbours.unit.owner, neighbours.adjacency)
-    accounts.sort(key=lambda one: (one.cap.neighbours.unit.owner, one.cap.neighbours.adjacency) != whom)
-    cap, together = accounts[0].cap, accounts[0].reserved.together
-    return DatasetHistory(_earlier(book.runs(dataset), own), together, cap.delta, cap.epsilon)
+    caps.sort(key=lambda one: (one.neighbours.unit.owner, one.neighbours.adjacency) != whom)
+    runs = book.runs(dataset)
+    return DatasetHistory(_earlier(runs, own), _total(runs, caps[0]), caps[0].delta, caps[0].epsilon)
+
+
+def _total(runs: Sequence[BookedRun], cap: Cap) -> float:
+    """An epsilon that all runs promise with the cap's delta, each by what it reserved."""
+    charges = []
+    for booked in runs:
+        count, header = steps(booked.header.neighbours, cap.neighbours), booked.header
+        if count is None:
+            return math.inf
+        reserved = (booked.rho + _SLACK, header.partition_delta + _SLACK)
+        charges.append(Charge(Fraction(header.epsilon), Fraction(header.delta), *reserved).over(count))
+    return find_standing(charges, cap.epsilon, cap.delta).together
 
 
 def _earlier(runs: Sequence[BookedRun], own: int | None) -> tuple[EarlierRun, ...]:
@@ -341,8 +367,8 @@ def _earlier(runs: Sequence[BookedRun], own: int | None) -> tuple[EarlierRun, ..
             booked.header.epsilon,
             booked.header.delta,
             str(booked.header.neighbours.unit),
-            booked.state,
+            ADMITTED,
         )
         for booked in runs
-        if booked.run != own and booked.charge is not None
+        if booked.run != own
     )

@@ -1,4 +1,4 @@
-"""The record of a release: data set, file, day, operator, checksums, earlier releases, what to keep.
+"""The record of a release: data set, file, day, operator, checksums, earlier runs, what to keep.
 
 What became of the rows: by column, of rare groups, and of rows beyond the cap. No row is looked at.
 """
@@ -19,11 +19,6 @@ from margrave.schema.columns import Binned, Column, Identifier, Listed
 from margrave.schema.columns.public_lists import lists_used
 
 NOT_GIVEN = "not given"
-STATES = {
-    "closed": "ended; counts by what it spent",
-    "open": "not ended; counts in full",
-    "crashed": "given up; counts in full",
-}
 NO_INPUT_HASH = (
     "There is no checksum of the private table: it would be an exact function of the private rows, and "
     "whoever guesses the table could make sure of the guess with it. No noise protects a checksum."
@@ -113,17 +108,17 @@ def describe_history(history: DatasetHistory | None) -> Markup:
         else "No total can be given for all of them and this one together with "
     )
     words = (
-        f"{total}δ = {significant(history.delta)}, under a cap of ε = {significant(history.cap)}. Runs that "
-        "have not ended count in full."
+        f"{total}δ = {significant(history.delta)}, under a cap of ε = {significant(history.cap)}. Every run "
+        "that the book let in is listed and counts in full, however it ended, since an error can follow the "
+        "rows. What was spent may be less."
     )
     if not history.earlier:
-        return tag("p", "The book has no earlier release of this data set. ", words)
+        return tag("p", "The book has no earlier run on this data set. ", words)
     lines = [
         row(
             count(run.run),
             run.date,
             mark_name(run.unit),
-            STATES.get(run.state, run.state),
             significant(run.epsilon),
             significant(run.delta),
             numeric=2,
@@ -132,8 +127,8 @@ def describe_history(history: DatasetHistory | None) -> Markup:
     ]
     number = len(history.earlier)
     return join(
-        tag("p", f"{count(number)} earlier release{'s' if number != 1 else ''}. ", words),
-        table("Earlier releases", ("Run", "Day", "Protects", "State", "ε", "δ"), lines, numeric=2),
+        tag("p", f"{count(number)} earlier run{'s' if number != 1 else ''}. ", words),
+        table("Earlier runs", ("Run", "Day", "Protects", "ε", "δ"), lines, numeric=2),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, hide_sizes, invalid
 from margrave.limits import one_blas_thread
 from margrave.privacy.ledger.ledger import Keep, Ledger
 from margrave.progress import Step, keep_telling
@@ -20,7 +20,6 @@ from margrave.regression.encoding import (
     encode_target,
     release_column,
 )
-from margrave.run.options import check_no_oracle, check_rows
 from margrave.run.regressor.methods import METHODS, Promise, Scaling, Spending
 from margrave.run.regressor.result import INTERCEPT, PerturbedRegression
 from margrave.run.synthesizer import PARTITIONS, Synthesizer
@@ -120,6 +119,7 @@ class Regressor:
                 there is. It is found before a ledger is opened, but for a column that is discovered: whether
                 that can be used is known only after discovery has spent its share.
             BudgetError: A spend would pass the budget; nothing was released by it.
+            MemoryError: The machine has too little; the error names no size.
         """
         return self._door.regress(data, self)
 
@@ -191,31 +191,30 @@ class _Door(Synthesizer):
     _promise: Promise
     _spending: Spending
 
+    @hide_sizes
     @one_blas_thread()
     def regress(self, data: Any, regressor: Regressor) -> PerturbedRegression:
         """Open a table, complete its schema, and spend what is left on the sums."""
         from margrave.run.planning import check_costs
 
         method = regressor.method
-        check_no_oracle(self.schema, self.location)
+        self._check_questions()
         with self.location.attempt() as attempt, keep_telling(self.on_step) as tell:
             tell(Step("read", "the table"))
-            source, _ = self._open(data)
-            if method.rows and not source.holds_rows:
+            head, _ = self._head(data)
+            if method.rows and not head.holds_rows:
                 remedy = "Pass a frame, an Arrow table or a file; or use 'ssp' or 'adassp'."
                 raise InputError(invalid("table", f"in memory or a file for {method.name!r}", remedy))
-            declared = self._declare_columns(source)
+            declared = self._declare_columns(head)
             if not declared.open:
                 regressor.encode(declared)  # refuses what can be refused before a ledger is opened
             share = 1 - self.discovery_share(declared)
             self._promise = Promise(self.epsilon, self.delta, self.neighbours, share)
             self._spending = method
             check_costs(self, declared)
-            if attempt is None:
-                check_rows(source, declared)
-            asked = f"{method.name} of {regressor.target}"
-            curator, ledger = self._door(source, declared, False, attempt, strategy="regression", model=asked)
-            with ledger:
+            asked = {"strategy": "regression", "model": f"{method.name} of {regressor.target}"}
+            with self._reserve(head, declared, False, attempt, **asked) as ledger:
+                curator, _ = self._door(data, declared, ledger)
                 named = (regressor.target, *(regressor.features or ()))
                 schema = curator.discover(self.schema, ledger.total * (1 - share), tell, named)
                 scaling = regressor.encode(schema)
