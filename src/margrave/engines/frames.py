@@ -20,6 +20,7 @@ from margrave.engines.files import (
 from margrave.errors import InputError, invalid
 from margrave.schema.frame import TEXT_FILE, Frame
 from margrave.schema.storage import clock, forms
+from margrave.schema.storage.arrow import type_text
 from margrave.schema.storage.text import TextFormat
 
 ROUNDED = {b"margrave": b"rounded"}
@@ -95,7 +96,7 @@ def _from_path(name: str, missing: Sequence[str], text: TextFormat, choose: Choo
 def _from_arrow(table: Any, text: TextFormat) -> tuple[Any, Frame]:
     names = list(table.column_names)
     result = _make_table(names, table.columns)
-    types = {name: str(kind) for name, kind in zip(names, table.schema.types, strict=True)}
+    types = {name: type_text(kind) for name, kind in zip(names, table.schema.types, strict=True)}
     return result, Frame("arrow", types, text)
 
 
