@@ -329,10 +329,18 @@ def _hash_schema(schema: Schema | str | Path | None) -> str:
     return hashlib.sha256(Path(schema).read_bytes()).hexdigest()
 
 
-def complete_format(text: TextFormat | None, schema: Schema | None) -> TextFormat:
-    """The format of text files, in which columns declared by their values are taken as they stand."""
+def complete_format(text: TextFormat | None, schema: Schema | None, owner: str | None = None) -> TextFormat:
+    """The format of text files, in which columns declared by their values are taken as they stand.
+
+    Raises:
+        InputError: It has a format for the owner's column, in which two owners could become one.
+    """
+    text = text or TextFormat()
+    if owner is not None and owner in text.columns and not text.is_text(owner):
+        remedy = "Leave the column out of it: whose row it is, is taken as it is written."
+        raise InputError(invalid("format", "of other columns than the owner's", remedy, got=owner))
     listed = () if schema is None else tuple(c.name for c in schema.columns if isinstance(c, Listed))
-    return (text or TextFormat()).with_text(listed)
+    return text.with_text(listed)
 
 
 def check_test_seed(seed: int | None, location: LedgerLocation) -> int | None:

@@ -19,6 +19,7 @@ from margrave.privacy.ledger.ledger import Ledger, check_budget
 from margrave.privacy.ledger.location import LedgerLocation
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee
+from margrave.run.options import complete_format
 from margrave.schema.storage.text import TextFormat
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def owner_sizes(
     neighbours = Neighbours(Unit(owner), adjacency)
     location = LedgerLocation(ledger, dataset, analyst)
     with location.attempt() as attempt:
-        source = _open_owner(data, owner, missing, text or TextFormat())
+        source = _open_owner(data, owner, missing, complete_format(text, None, owner))
         keep = location.keep({"question": f"rows of owners, 1 to {most} and more"}, attempt=attempt)
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
             found = ask(source, most, book)
@@ -155,7 +156,7 @@ def owner_sizes(
 def _open_owner(data: Any, owner: str, missing: Sequence[str], text: TextFormat) -> Source:
     from margrave.engines.opening import open_source
 
-    source, _ = open_source(data, missing=missing, text=text)
+    source, _ = open_source(data, missing=missing, text=text, owner=owner)
     names = [column.name for column in source.columns]
     if owner not in names:
         raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))
