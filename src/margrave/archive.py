@@ -38,6 +38,9 @@ SLICES_VERSION = 1
 """Version of the format of slices files."""
 WORDS = {RELEASE: "release file", SLICES: "slices file"}
 """What messages call the kinds."""
+MAX_CONTENT_BYTES = 1 << 35
+"""Most bytes that the parts of a file may unpack to, 32 GiB: a small file could be made that unpacks to any
+size. Releases stay far below it, though a model may have hundreds of MB, and public rows more."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The moment that every file in an archive is dated: the earliest that zip knows, so that equal releases
 are equal bytes."""
@@ -183,6 +186,9 @@ def _read_archive(
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            if sum(part.file_size for part in archive.infolist()) > MAX_CONTENT_BYTES:
+                constraint = f"a {WORDS[kind]} that unpacks to at most {MAX_CONTENT_BYTES:,} bytes"
+                raise ReleaseError(invalid("path", constraint, "Ask for it anew.", got=str(path)))
             document = json.loads(archive.read(DOCUMENT))
             _check_version(document, kind, version)
             # Each array has to have the digest that the document says: a file whose parts were exchanged is

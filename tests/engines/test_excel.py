@@ -63,7 +63,8 @@ def test_a_sheet_is_read_as_text_in_the_usual_form(tmp_path: Path) -> None:
 
 def test_a_sheet_without_a_header(tmp_path: Path) -> None:
     path = write_book(tmp_path / "t.xlsx", {"s": [["x", 1], ["y", 2]]})
-    assert read(path, TextFormat(header=False)) == {"c1": ["x", "y"], "c2": ["1", "2"]}
+    named = TextFormat(header=False, names=("a", "b"))
+    assert read(path, named) == {"a": ["x", "y"], "b": ["1", "2"]}
     with pytest.raises(InputError, match="--no-header"):
         read(path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import traceback
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -98,12 +99,37 @@ def test_missing_file(tmp_path: Path) -> None:
     assert "a list of texts" in refusal(lambda: open_source(tmp_path / "none.csv", missing="?"))
 
 
+class Wordy:
+    """An object whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError(CANARY)
+
+    __repr__ = __str__
+
+
 SPAN = pa.MonthDayNano([1, 15, 987_654_321])
 FRAMES: dict[str, tuple[Callable[[], Any], str]] = {
     "pandas months": (lambda: pd.DataFrame({"d": pd.period_range("2024-05", periods=1)}), "column 'd' must"),
     "pandas bytes": (lambda: pd.DataFrame({"d": [b"CANARY", "x"]}), "column 'd' must be text, not bytes"),
     "pandas surrogate": (
         lambda: pd.DataFrame({"d": ["CANARY\ud800", 1]}),
+        "column 'd' must be text in valid",
+    ),
+    "pandas signalling": (
+        lambda: pd.DataFrame({"d": [Decimal("sNaN"), Decimal(NUMBER)]}, dtype=object),
+        "column 'd' must be text in valid",
+    ),
+    "pandas long number": (
+        lambda: pd.DataFrame({"d": [10**5000 + NUMBER, "x"]}, dtype=object),
+        "column 'd' must be text in valid",
+    ),
+    "pandas objects": (
+        lambda: pd.DataFrame({"d": pd.Series([Wordy(), "x"], dtype=object)}),
+        "column 'd' must be text in valid",
+    ),
+    "pandas categories": (
+        lambda: pd.DataFrame({"d": pd.Categorical.from_codes([0], [Wordy()])}),
         "column 'd' must be text in valid",
     ),
     "pandas complex": (lambda: pd.DataFrame({"d": [987654321j]}), "column 'd' must be made of numbers"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +96,6 @@ def test_saved_and_loaded_it_is_the_same_model(synthesis: mg.Synthesis, tmp_path
 
 
 def test_damaged_newer_and_missing_files_are_refused(synthesis: mg.Synthesis, tmp_path: Path) -> None:
-    import json
-    import zipfile
-
     path = tmp_path / "people.margrave"
     synthesis.save(path)
     whole = path.read_bytes()
@@ -255,3 +254,13 @@ def test_a_table_that_is_counted_where_it_lies_is_refused_before_a_ledger_is_mad
         with pytest.raises(InputError, match="in memory or a file"):
             call(table)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_release_that_unpacks_to_any_size_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "people.margrave"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("release.json", json.dumps({"margrave_release": 1}))
+        archive.writestr("arrays/total.npy", b"")
+        archive.filelist[1].file_size = 1 << 40  # what the file says of the part, which is read as it says
+    with pytest.raises(ReleaseError, match="path must be a release file that unpacks to at most"):
+        mg.load(path)

@@ -149,7 +149,6 @@ UNUSUAL = {
     "quote": ({"text": TextFormat(separator=",", quote="-")}, "quote must be one of"),
     "separator": ({"text": TextFormat(separator="-")}, "separator must be one of"),
     "encoding": ({"text": TextFormat(encoding="ascii")}, "encoding must be one of"),
-    "an owner as a missing mark": ({"missing": ["", "P777"]}, "missing must be among"),
 }
 
 

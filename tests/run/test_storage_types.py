@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +14,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from margrave import load
+from margrave.archive import save_release
 from margrave.files import write_table
 from margrave.run.synthesizer import Synthesizer
 
@@ -55,11 +58,57 @@ def test_the_type_comes_back(name: str, rows: int, tmp_path: Path) -> None:
         column = column.dictionary_encode().cast(kind)
     table = pa.table({"x": column})
     made = Synthesizer("independent", epsilon=4.0).fit(table).sample(30, rng=0)
-    assert made.schema.types == [kind]
+    # The width of a dictionary's indices follows the rows, and is not kept.
+    kept = kind if inner is kind else pa.dictionary(pa.int32(), inner)
+    assert made.schema.types == [kept]
     write_table(made, tmp_path / "made.csv")
     if name not in ("wide decimal", "dates in a dictionary"):  # polars has neither
         frame = pl.DataFrame(table)
         assert Synthesizer("independent", epsilon=4.0).fit(frame).sample(30, rng=0).schema == frame.schema
+
+
+def _arrow(folder: Path, categories: list[str]) -> Any:
+    return pa.Table.from_pandas(_frame(categories))
+
+
+def _parquet(folder: Path, categories: list[str]) -> Any:
+    _frame(categories).to_parquet(folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+def _arrow_in_pandas(folder: Path, categories: list[str]) -> Any:
+    return _arrow(folder, categories).to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
+
+
+def _frame(categories: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({"x": pd.Categorical(categories), "y": range(len(categories))})
+
+
+@pytest.mark.parametrize("sizes", [(126, 127, 128), (32_766, 32_768)])
+@pytest.mark.parametrize("make", [_arrow, _parquet, _arrow_in_pandas])
+def test_the_number_of_categories_is_in_no_type(make: Any, sizes: tuple[int, ...], tmp_path: Path) -> None:
+    """Writers choose the width of a dictionary's indices by the number of categories, which is private."""
+    found, stored = [], set()
+    for size in sizes:
+        categories = [f"v{place:05d}" for place in range(size)]
+        stored.add(_arrow(tmp_path, categories).schema.field("x").type)
+        run = Synthesizer("independent", epsilon=4.0, columns=["x"])
+        run.fit(make(tmp_path, categories)).save(tmp_path / "t.margrave")
+        made = load(tmp_path / "t.margrave")
+        rows = made.sample(3, rng=0)
+        types = rows.dtypes["x"] if isinstance(rows, pd.DataFrame) else rows.schema
+        found.append((made.release.dtypes, types))
+    assert len(stored) > 1  # what the rows decide
+    assert all(one == found[0] for one in found)
+    assert "indices=int32" in found[0][0]["x"]
+
+
+def test_a_release_with_narrow_indices_is_still_read(tmp_path: Path) -> None:
+    made = Synthesizer("independent", epsilon=4.0).fit(_arrow(tmp_path, ["a", "b"] * 50))
+    old = {**made.release.dtypes, "x": "dictionary<values=string, indices=int8, ordered=0>"}
+    save_release(dataclasses.replace(made.release, dtypes=old), tmp_path / "old.margrave")
+    rows = load(tmp_path / "old.margrave").sample(5, rng=0)
+    assert rows.schema.field("x").type == pa.dictionary(pa.int8(), pa.string())
 
 
 def test_types_that_may_follow_the_rows_are_warned_of(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ ENCODING = (
 BLOCK = 1 << 22
 """Least number of bytes that the reader takes at a time."""
 TEXT = pa.dictionary(pa.int32(), pa.string())
+NO_OWNER = ("",)
+"""What means missing in the column that says whose row it is, whatever does in others."""
 Choose = Callable[[Sequence[str]], list[str]]
 """Picks the columns of a table that are read, by their names."""
 
@@ -78,6 +80,7 @@ def read_file(
     missing: Sequence[str] = ("",),
     text: TextFormat = DEFAULT_TEXT_FORMAT,
     sheet: str | None = None,
+    owner: str | None = None,
 ) -> tuple[Any, TextFormat]:
     """A file's rows as a pyarrow.Table, and the text format that holds for them. **Not private.**
 
@@ -86,6 +89,7 @@ def read_file(
         missing: Texts that mean missing, in text files and Excel sheets.
         text: How a text file is written.
         sheet: Name of the sheet of an Excel file; the first by default.
+        owner: Name of the column that says whose row it is, see `_normalise_cells`; None for none.
 
     Returns:
         The table, and the format with what its first line says of the encoding and the separator.
@@ -98,9 +102,9 @@ def read_file(
         raise InputError(invalid("data", "a table or the path of a file", "Check the path.", got=str(path)))
     suffix = _suffix(path)
     if is_text_file(path):
-        return _read_text(path, text, missing)
+        return _read_text(path, text, missing, owner)
     if suffix == ".xlsx":
-        table = read_sheet(path, sheet, missing, text)
+        table = read_sheet(path, sheet, missing, text, owner=owner)
         check_names(list(table.column_names), text)
         return table, text
     if suffix in (".parquet", ".pq"):
@@ -143,20 +147,23 @@ def _validate_table(table: Any) -> Any:
     return table
 
 
-def _read_text(path: Path, text: TextFormat, missing: Sequence[str]) -> tuple[Any, TextFormat]:
+def _read_text(
+    path: Path, text: TextFormat, missing: Sequence[str], owner: str | None
+) -> tuple[Any, TextFormat]:
     head = read_head(path, text)
     blocks = text_blocks(path, head, BLOCK)
     data = _read_guarded(lambda: b"".join(blocks), f"a text file in {head.codec}", ENCODING)
-    return text_table(data, head, missing), head.text
+    return text_table(data, head, missing, owner), head.text
 
 
-def text_table(data: bytes, head: TextHead, missing: Sequence[str]) -> Any:
+def text_table(data: bytes, head: TextHead, missing: Sequence[str], owner: str | None = None) -> Any:
     """A text's rows, below its header, as a pyarrow.Table of dictionary-coded text. **Not private.**
 
     Args:
         data: UTF-8, without a byte order mark, from the header on.
         head: How it is written.
         missing: Texts that mean missing.
+        owner: Name of the column that says whose row it is; None for none.
 
     Raises:
         InputError: The text is broken. The error holds nothing of its content.
@@ -185,9 +192,9 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str]) -> Any:
         )
         raise InputError(invalid("data", constraint, remedy))
     columns = _read_guarded(lambda: _read_rows(data, shape, head), "a text file in UTF-8", ENCODING)
-    absent = pa.array([text.strip(BLANKS) for text in missing], pa.large_string())
     cells = [
-        _normalise_cells(column, absent, name, head.text) for name, column in zip(names, columns, strict=True)
+        _normalise_cells(column, name, missing, head.text, owner)
+        for name, column in zip(names, columns, strict=True)
     ]
     return pa.table(cells, names=names)
 
@@ -243,17 +250,32 @@ def _read_rows(data: bytes, shape: Shape, head: TextHead) -> list[Any]:
     return list(table.columns)
 
 
-def _normalise_cells(column: Any, absent: Any, name: str, text: TextFormat) -> Any:
-    """Cells without the blanks around them, in their usual form, null where the value is missing."""
+def _normalise_cells(
+    column: Any, name: str, missing: Sequence[str], text: TextFormat, owner: str | None
+) -> Any:
+    """Cells without the blanks around them, in their usual form, null where the value is missing.
+
+    Of the owner's column the empty cell alone is missing, and the others stay as they are written. A missing
+    owner is an error, so a mark that an argument chooses would ask whether one person is in the table; and a
+    format that makes one text of two would have two persons share a cap.
+    """
     coded = forms.normal(column, "")
     trimmed = pc.utf8_trim(coded.dictionary, characters=BLANKS)
+    marks = NO_OWNER if name == owner else [mark.strip(BLANKS) for mark in missing]
+    absent = pa.array(marks, pa.large_string())
     present = pc.if_else(pc.is_in(trimmed, value_set=absent), None, trimmed)
-    kept = read_cells(present, name, text).dictionary_encode()
+    kept = (present if name == owner else read_cells(present, name, text)).dictionary_encode()
     return pa.DictionaryArray.from_arrays(pc.take(kept.indices, coded.indices), kept.dictionary)
 
 
 def read_sheet(
-    path: Path, sheet: str | None, missing: Sequence[str], text: TextFormat, *, most: int | None = None
+    path: Path,
+    sheet: str | None,
+    missing: Sequence[str],
+    text: TextFormat,
+    *,
+    owner: str | None = None,
+    head: bool = False,
 ) -> Any:
     """The rows of a sheet, below its first row, as a pyarrow.Table of dictionary-coded text. **Not private.**
 
@@ -265,10 +287,12 @@ def read_sheet(
         sheet: Name of the sheet; the first by default.
         missing: Texts that mean missing.
         text: Formats of numbers and dates that are kept as text, and whether the first row names the columns.
-        most: Rows of the sheet that are read, the first included; all by default.
+        owner: Name of the column that says whose row it is, see `_normalise_cells`; None for none.
+        head: Whether to read the names alone, and no row.
 
     Raises:
-        InputError: The file is broken or has no such sheet. The error holds nothing of its rows.
+        InputError: The file is broken or has no such sheet, or nothing names its columns. The error holds
+            nothing of its rows.
         MissingExtraError: openpyxl is not installed.
     """
     try:
@@ -276,10 +300,15 @@ def read_sheet(
     except ImportError:
         remedy = "Run: pip install 'margrave[excel]', or save the sheet as CSV."
         raise MissingExtraError(invalid("openpyxl", "installed to read Excel files", remedy)) from None
+    # Programs do not write empty cells at the end of a row, so a first row that is no header would tell the
+    # number of columns by a private cell.
+    if not text.headed and not text.names:
+        remedy = "Give them in order: --names age,sex or TextFormat(header=False, names=('age', 'sex'))."
+        raise InputError(invalid("names", "given for an Excel file without a header", remedy))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are about styles of the sheet, which mean nothing here
-        rows = _cells_of(openpyxl, path, sheet, most)
-    return _make_table(rows, missing, text)
+        rows = _cells_of(openpyxl, path, sheet, 1 if head else None)
+    return _make_table(rows[: int(text.headed)] if head else rows, missing, text, owner)
 
 
 def _cells_of(openpyxl: Any, path: Path, sheet: str | None, most: int | None) -> list[list[Any]]:
@@ -299,32 +328,37 @@ def _cells_of(openpyxl: Any, path: Path, sheet: str | None, most: int | None) ->
         book.close()
 
 
-def _make_table(rows: list[list[Any]], missing: Sequence[str], text: TextFormat) -> Any:
-    first = [_cell_text(cell) for cell in rows[0]] if rows else []
-    # Spreadsheets keep empty cells at the end of a row that were once filled.
-    while first and not first[-1]:
-        first.pop()
-    names = first if text.headed else list(text.names or [f"c{place + 1}" for place in range(len(first))])
-    if not names or len(names) != len(first):
+def _make_table(rows: list[list[Any]], missing: Sequence[str], text: TextFormat, owner: str | None) -> Any:
+    names = _first_names(rows) if text.headed else list(text.names)
+    if not names:
         remedy = "Name every column in the first row."
         raise InputError(invalid("data", "a sheet whose first row names the columns", remedy))
     width = len(names)
-    body = [row for row in rows[1 if text.headed else 0 :] if any(cell not in (None, "") for cell in row)]
+    body = [row for row in rows[int(text.headed) :] if any(cell not in (None, "") for cell in row)]
     if any(cell not in (None, "") for row in body for cell in row[width:]):
         remedy = "Clear the cells beside the table; remove titles and merged cells above the names."
         raise InputError(invalid("data", "a sheet with nothing beside its named columns", remedy))
-    absent = {mark.strip() for mark in missing}
     columns = []
     for place, name in enumerate(names):
+        absent = {mark.strip() for mark in (NO_OWNER if name == owner else missing)}
         cells = [_cell_text(row[place]) if place < len(row) else "" for row in body]
         kept = [None if cell in absent else cell for cell in cells]
         coded = pa.array(kept, pa.large_string()).dictionary_encode()
-        usual = read_cells(coded.dictionary, name, text).dictionary_encode()
+        texts = coded.dictionary if name == owner else read_cells(coded.dictionary, name, text)
+        usual = texts.dictionary_encode()
         indices = pc.take(usual.indices, coded.indices)
         columns.append(pa.DictionaryArray.from_arrays(indices, usual.dictionary))
     if len(set(names)) != len(names):
         raise InputError(invalid("data", "headed by distinct names", "Rename the columns that repeat."))
     return pa.table(columns, names=names)
+
+
+def _first_names(rows: list[list[Any]]) -> list[str]:
+    names = [_cell_text(cell) for cell in rows[0]] if rows else []
+    # Spreadsheets keep empty cells at the end of a row that were once filled.
+    while names and not names[-1]:
+        names.pop()
+    return names
 
 
 def _cell_text(cell: Any) -> str:

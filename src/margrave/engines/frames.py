@@ -20,6 +20,7 @@ from margrave.engines.files import (
 from margrave.errors import InputError, invalid
 from margrave.schema.frame import TEXT_FILE, Frame
 from margrave.schema.storage import clock, forms
+from margrave.schema.storage.arrow import type_text
 from margrave.schema.storage.text import TextFormat
 
 ROUNDED = {b"margrave": b"rounded"}
@@ -31,6 +32,7 @@ def read_table(
     missing: Sequence[str] = ("",),
     text: TextFormat = DEFAULT_TEXT_FORMAT,
     choose: Choose = all_columns,
+    owner: str | None = None,
 ) -> tuple[Any, Frame]:
     """Any table as a pyarrow.Table in the storage forms, and its public description.
 
@@ -43,13 +45,15 @@ def read_table(
         missing: Texts that mean missing, in text files only.
         text: How a text file is written, and how synthetic rows are to be.
         choose: Picks the columns to read by their names; others may store anything.
+        owner: Name of the column that says whose row it is: in text files and Excel sheets the empty cell
+            alone is missing there, and all others are taken as they stand.
 
     Raises:
         InputError: It is none of these, a name repeats or is no text, or a column stores what has no
             column kind, such as lists.
     """
     if isinstance(data, (str, os.PathLike)):
-        return _from_path(str(data), missing, text, choose)
+        return _from_path(str(data), missing, text, choose, owner)
     if isinstance(data, pa.Table):
         return _from_arrow(_choose_columns(data, choose), text)
     import narwhals as nw  # a fiftieth of a second, for what tables of Arrow and files never ask
@@ -82,12 +86,14 @@ def _choose_columns(table: Any, choose: Choose) -> Any:
     return table if kept is None else table.select(kept)
 
 
-def _from_path(name: str, missing: Sequence[str], text: TextFormat, choose: Choose) -> tuple[Any, Frame]:
+def _from_path(
+    name: str, missing: Sequence[str], text: TextFormat, choose: Choose, owner: str | None
+) -> tuple[Any, Frame]:
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     plain, _, sheet = name.partition("::")
     path = Path(plain if sheet and not Path(name).exists() else name)
-    table, found = read_file(path, missing, text, sheet or None)
+    table, found = read_file(path, missing, text, sheet or None, owner)
     table = _choose_columns(table, choose)
     if not is_untyped_file(path):
         return _from_arrow(table, found)
@@ -98,7 +104,7 @@ def _from_path(name: str, missing: Sequence[str], text: TextFormat, choose: Choo
 def _from_arrow(table: Any, text: TextFormat) -> tuple[Any, Frame]:
     names = list(table.column_names)
     result = _make_table(names, table.columns)
-    types = {name: str(kind) for name, kind in zip(names, table.schema.types, strict=True)}
+    types = {name: type_text(kind) for name, kind in zip(names, table.schema.types, strict=True)}
     return result, Frame("arrow", types, text)
 
 

@@ -47,6 +47,7 @@ def open_source(
     missing: Sequence[str] = ("",),
     text: TextFormat = DEFAULT_TEXT_FORMAT,
     choose: Choose = all_columns,
+    owner: str | None = None,
 ) -> tuple[MemorySource, Frame]:
     """A private table, ready for the door, and what is public about it.
 
@@ -58,6 +59,7 @@ def open_source(
         missing: Texts that mean missing, in text files only, as in ("", "?").
         text: How a text file is written.
         choose: Picks the columns to read by their names.
+        owner: Name of the column that says whose row it is, see `read_table`.
 
     Raises:
         InputError: The table cannot be used; the error holds no value of it.
@@ -67,7 +69,7 @@ def open_source(
         >>> source, frame.dtypes
         (MemorySource(['age', 'sex']), {'age': 'int64', 'sex': 'string'})
     """
-    table, frame = read_table(data, missing, text, choose)
+    table, frame = read_table(data, missing, text, choose, owner)
     loose = frozenset(name for name, dtype in frame.dtypes.items() if dtype == TEXT_FILE)
     return MemorySource(table, loose), frame
 

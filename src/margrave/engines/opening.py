@@ -62,6 +62,7 @@ def open_source(
     choose: Choose = all_columns,
     fixed_rows: bool = False,
     in_memory: bool = False,
+    owner: str | None = None,
 ) -> tuple[Source, Frame]:
     """A private table, ready for the door, and what is public about it.
 
@@ -81,6 +82,8 @@ def open_source(
             is read: where neighbouring tables have the same number of rows.
         in_memory: Load a file of any size, and refuse what cannot be loaded, before a row is read: where rows
             are handed out as they are.
+        owner: Name of the column that says whose row it is: in text files and Excel sheets the empty cell
+            alone is missing there, and all others are taken as they stand.
 
     Raises:
         InputError: The table cannot be used; the error holds no value of it.
@@ -105,9 +108,9 @@ def open_source(
     if not isinstance(data, (str, os.PathLike)):
         if engine == "stream":
             raise InputError(invalid("engine", "left out for a table in memory", "Pass a file to stream."))
-        return memory.open_source(data, missing=missing, text=text, choose=choose)
+        return memory.open_source(data, missing=missing, text=text, choose=choose, owner=owner)
     wanted = "memory" if in_memory else engine
-    return _from_path(str(data), missing, text, wanted, held, choose)
+    return _from_path(str(data), missing, text, wanted, held, choose, owner)
 
 
 def _check_loadable(data: Any, engine: str) -> None:
@@ -168,23 +171,29 @@ def _is_ibis(data: Any) -> bool:
 
 
 def _from_path(
-    address: str, missing: Sequence[str], text: TextFormat, engine: str, held: int, choose: Choose
+    address: str,
+    missing: Sequence[str],
+    text: TextFormat,
+    engine: str,
+    held: int,
+    choose: Choose,
+    owner: str | None,
 ) -> tuple[Source, Frame]:
     name, _, table = address.partition("::")
     if name.lower().endswith(".xlsx"):
-        return memory.open_source(address, missing=missing, text=text, choose=choose)
+        return memory.open_source(address, missing=missing, text=text, choose=choose, owner=owner)
     path, in_batches = Path(name), _is_read_in_batches(name, table)
     if engine == "memory" and in_batches:
         constraint = "left out for databases and for more than one file"
         raise InputError(invalid("engine", constraint, "They are read in batches.", got=engine))
     if not in_batches and (engine == "memory" or not path.is_file()):
-        return memory.open_source(address, missing=missing, text=text, choose=choose)
+        return memory.open_source(address, missing=missing, text=text, choose=choose, owner=owner)
     if not in_batches and engine == "auto" and content_bytes(path) < MIN_STREAMED_BYTES:
-        return memory.open_source(address, missing=missing, text=text, choose=choose)
+        return memory.open_source(address, missing=missing, text=text, choose=choose, owner=owner)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     if is_text_file(path) and not in_batches:
-        return _open_text(*text_batches(path, text, missing), held, choose)
+        return _open_text(*text_batches(path, text, missing, owner), held, choose)
     batches = open_batches(address)
     frame = read_table(batches.schema.empty_table(), text=text, choose=choose)[1]
     return _choose_from_batches(StreamSource(batches, held=held), batches, choose), frame
@@ -288,6 +297,7 @@ def open_head(
     choose: Choose = all_columns,
     fixed_rows: bool = False,
     in_memory: bool = False,
+    owner: str | None = None,
 ) -> tuple[Source, Frame]:
     """A table without its rows: a source whose `columns` are those of `open_source`, and the frame.
 
@@ -304,6 +314,7 @@ def open_head(
         choose: As there.
         fixed_rows: As there.
         in_memory: As there.
+        owner: As there.
 
     Raises:
         InputError: The table cannot be used, as far as its head tells.
@@ -313,7 +324,7 @@ def open_head(
     if not isinstance(data, (str, os.PathLike)):
         empty = _without_rows(data)
         reading: dict[str, Any] = {"missing": missing, "text": text, "engine": engine, "choose": choose}
-        return open_source(empty, **reading, in_memory=in_memory)
+        return open_source(empty, **reading, in_memory=in_memory, owner=owner)
     if isinstance(missing, str):
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     if fixed_rows:
@@ -398,7 +409,7 @@ def _sheet_head(
 
     if not path.is_file():
         raise InputError(invalid("data", "a table or the path of a file", "Check the path.", got=str(path)))
-    table = read_sheet(path, sheet, missing, text, most=1)
+    table = read_sheet(path, sheet, missing, text, head=True)
     check_names(list(table.column_names), text)
     table = table.select(choose(table.column_names))
     frame = Frame("arrow", dict.fromkeys(table.column_names, TEXT_FILE), text)

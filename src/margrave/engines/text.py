@@ -5,6 +5,9 @@ Readers forgive: one that meets a quote nobody closes swallows or drops every ro
 The head of a text file is its encoding and separator, from its first line, which is public (`read_head`).
 Nothing behind the first line decides how a file is read. Where the first line does not look as the declared
 format has it, the file is refused before anything is spent, with the option that would read it.
+
+Without a header the first line is a row, which is private: how such a file is read follows from the arguments
+alone, but for a byte order mark, which stands before the row, and the number of columns.
 """
 
 from __future__ import annotations
@@ -160,6 +163,10 @@ def _last_end(data, kinds, following, place):  # type: ignore[no-untyped-def]  #
 
 HEAD_BYTES = 1 << 20
 """Bytes at the beginning of a file from which its encoding and separator are read."""
+MAX_FIRST_ROW_BYTES = 1 << 29
+"""Bytes in which the end of the first row is looked for where it is no header; streamed rows end there."""
+NO_TEXT = frozenset(range(32)) - frozenset(b"\t\n\r\x01\x1f")
+"""Control signs that are neither line ends nor separators: no text begins with a signature that holds one."""
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: ("utf-8-sig", "utf-8"),
     codecs.BOM_UTF16_LE: ("utf-16", "utf-16-le"),
@@ -225,39 +232,48 @@ def read_head(path: Path, text: TextFormat) -> TextHead:
         InputError: The file cannot be read, or its first line is not written in this format.
     """
     raw = _first_bytes(path)
-    _check_signature(raw)
-    mark = next((mark for mark in BYTE_ORDER_MARKS if raw.startswith(mark)), b"")
+    _check_signature(raw, text)
+    mark = next((mark for mark in BYTE_ORDER_MARKS if raw.startswith(mark) and _may_mark(mark, text)), b"")
     encoding, codec = BYTE_ORDER_MARKS.get(mark, (text.encoding or "utf-8",) * 2)
     # Without a mark these codecs would guess the order of bytes, or expect a mark.
     if not mark and codec in ("utf-16", "utf-8-sig"):
         codec = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}[codec]
-    line = _first_line(raw[len(mark) :], codec, text)
     skipped = len(mark)
-    hint = HINT.fullmatch(line.rstrip("\r\n"))
+    line = _first_line(raw[skipped:], codec, text) if text.headed else None
     # Excel writes its separator into a line of its own, which is no row.
-    if hint is not None and text.headed:
+    if line is not None and (hint := HINT.fullmatch(line.rstrip("\r\n"))) is not None:
         skipped += len(line.encode(codec))
         text = dataclasses.replace(text, separator=text.separator or hint[1])
         line = _first_line(raw[skipped:], codec, text)
     separator = text.separator or _default_separator(path, text, line)
-    if line.strip():
+    if line is not None and line.strip():
         _check_separator(line, separator, text)
     kept = text.separator or (separator if text.decimal == "," else None)
     text = dataclasses.replace(text, encoding=None if encoding == "utf-8" else encoding, separator=kept)
-    return TextHead(text, separator, codec, skipped, _made_header(raw[skipped:], codec, separator, text))
+    head = TextHead(text, separator, codec, skipped, b"")
+    return head if text.headed else dataclasses.replace(head, header=_made_header(path, head))
 
 
-def _check_signature(raw: bytes) -> None:
-    """Refuse what its first bytes say is another kind of file."""
+def _check_signature(raw: bytes, text: TextFormat) -> None:
+    """Refuse what its first bytes say is another kind of file.
+
+    Without a header the first bytes are those of a private cell, so only what no text begins with counts.
+    """
     for signature, (kind, remedy) in SIGNATURES.items():
-        if raw.startswith(signature):
+        if raw.startswith(signature) and (text.headed or not NO_TEXT.isdisjoint(signature)):
             raise InputError(invalid("data", f"a text file; it begins as {kind} does", remedy))
 
 
-def _first_bytes(path: Path) -> bytes:
+def _may_mark(mark: bytes, text: TextFormat) -> bool:
+    """Whether a byte order mark can be one, and not the beginning of a private cell in another encoding."""
+    family = BYTE_ORDER_MARKS[mark][1].removesuffix("-le").removesuffix("-be")
+    return text.headed or text.encoding is None or text.encoding.startswith(family)
+
+
+def _first_bytes(path: Path, size: int = HEAD_BYTES) -> bytes:
     def read() -> bytes:
         with _open_text(path) as file:
-            return bytes(file.read(HEAD_BYTES))
+            return bytes(file.read(size))
 
     return bytes(read_guarded(read, "a readable text file"))
 
@@ -290,9 +306,10 @@ def _first_line(raw: bytes, codec: str, text: TextFormat) -> str:
     return line
 
 
-def _default_separator(path: Path, text: TextFormat, line: str) -> str:
-    if ".tsv" in path.name.lower()[-7:]:
-        return "\t"
+def _default_separator(path: Path, text: TextFormat, line: str | None) -> str:
+    """What parts the cells where nothing is declared; line is the header, None where there is none."""
+    if line is None or ".tsv" in path.name.lower()[-7:]:
+        return str(text.with_separator(path).separator)
     return ";" if text.decimal == "," and line.count(";") >= max(1, line.count(",")) else ","
 
 
@@ -339,21 +356,17 @@ def _name_separator(separator: str) -> str:
     return {",": "commas", ";": "semicolons", "\t": "tabs"}.get(separator, f"{separator!r}")
 
 
-def _made_header(raw: bytes, codec: str, separator: str, text: TextFormat) -> bytes:
+def _made_header(path: Path, head: TextHead) -> bytes:
     """A first line of names for a file that has none.
 
     Raises:
-        InputError: The names are more or fewer than the cells of the first line.
+        InputError: The names are more or fewer than the cells of the first row.
     """
-    if text.headed:
-        return b""
-    quote = ord(text.quote) if text.quote else None
-    content = codecs.getincrementaldecoder(codec)(errors="replace").decode(raw).encode()
-    shape = shape_of(np.frombuffer(content, dtype=np.uint8), ord(separator), quote)
-    names = text.names or tuple(f"c{place}" for place in range(1, shape.cells + 1))
-    if len(names) != shape.cells:
+    text, separator, cells = head.text, head.separator, _count_cells(path, head)
+    names = text.names or tuple(f"c{place}" for place in range(1, cells + 1))
+    if cells not in (0, len(names)):
         remedy = "Name every column, or leave the names out."
-        raise InputError(invalid("names", f"{shape.cells}, one a column", remedy, got=len(names)))
+        raise InputError(invalid("names", f"{cells}, one a column", remedy, got=len(names)))
     written = io.StringIO()
     quoting: Any = csv.QUOTE_MINIMAL if text.quote else csv.QUOTE_NONE
     try:
@@ -363,6 +376,21 @@ def _made_header(raw: bytes, codec: str, separator: str, text: TextFormat) -> by
     except csv.Error:
         raise InputError(invalid("names", "free of the separator", "Rename such columns.")) from None
     return written.getvalue().encode()
+
+
+def _count_cells(path: Path, head: TextHead) -> int:
+    """Cells of the first row; 0 where there is no row, or none that ends."""
+    quote, size = ord(head.text.quote) if head.text.quote else None, HEAD_BYTES
+    while True:
+        raw = _first_bytes(path, size)
+        found = codecs.getincrementaldecoder(head.codec)(errors="replace").decode(raw[head.skipped :])
+        # Empty lines are no rows, wherever they are.
+        content = np.frombuffer(found.lstrip("\r\n").encode(errors="replace"), dtype=np.uint8)
+        shape = shape_of(content, ord(head.separator), quote)
+        # The first row may be as long as any other; a text that ends within it is looked at as it is.
+        if 0 <= shape.header < len(content) or len(raw) < size or size >= MAX_FIRST_ROW_BYTES:
+            return shape.cells
+        size *= 8
 
 
 def text_blocks(path: Path, head: TextHead, size: int) -> Iterator[bytes]:

@@ -280,37 +280,26 @@ USUAL_ENCODINGS = (
     *("iso8859-1", "iso8859-15", "cp1250", "cp1251", "cp1252", "shift_jis", "gb18030"),
 )
 """As Python names them. ASCII is no such one: it asks whether any letter has an accent."""
-USUAL_MARKS = (
-    *("", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "\\n", "missing", "unknown"),
-    *("?", "-", "--", ".", "*"),
-)
-"""Texts that mean missing, in small letters."""
 
 
-def check_usual_reading(
-    text: TextFormat, missing: Sequence[str], owner: str | None, location: LedgerLocation
-) -> None:
+def check_usual_reading(text: TextFormat, location: LedgerLocation) -> None:
     """Refuse ways to read a text file that ask about its cells, in a book, from the arguments alone.
 
     A file that is not written as its format says ends a run with an error that costs nothing. With any sign
-    as quote or separator, such errors tell which signs there are and where; with any text as a missing owner,
-    whether somebody of that name is in the table. The usual ways are few, and none can be aimed at a value.
+    as quote or separator, such errors tell which signs there are and where. The usual ways are few, and none
+    can be aimed at a value.
 
     Args:
         text: How text files are written.
-        missing: Texts that mean missing.
-        owner: Name of the column that says whose row it is, in which no value may be missing.
         location: Where the run's ledger is kept.
 
     Raises:
-        InputError: The run is kept in a book and the format, or with owners a missing mark, is not a usual
-            one.
+        InputError: The run is kept in a book and the format is not a usual one.
     """
     if not location.in_book:
         return
-    separators = tuple(SEPARATORS.values())
     parts: list[tuple[str, str | None, tuple[str, ...]]] = [
-        ("separator", text.separator, separators),
+        ("separator", text.separator, tuple(SEPARATORS.values())),
         ("quote", text.quote, USUAL_QUOTES),
         ("encoding", text.encoding, USUAL_ENCODINGS),
     ]
@@ -318,13 +307,6 @@ def check_usual_reading(
         if said is not None and said not in usual:
             remedy = "Write the file so, or as Parquet: an error for another way would tell about the rows."
             raise InputError(invalid(name, f"one of {list(usual)} in a book", remedy, got=said))
-    odd = [mark for mark in missing if str(mark).strip().lower() not in USUAL_MARKS]
-    if owner is not None and odd:
-        constraint = f"among {list(USUAL_MARKS)}, in either case, in a book that protects owners"
-        remedy = (
-            "Empty such cells in the file: an owner's name as a mark would ask whether that owner is there."
-        )
-        raise InputError(invalid("missing", constraint, remedy, got=odd))
 
 
 def check_rows(source: Source, declared: Schema) -> None:
@@ -382,10 +364,18 @@ def _hash_schema(schema: Schema | str | Path | None) -> str:
     return hashlib.sha256(Path(schema).read_bytes()).hexdigest()
 
 
-def complete_format(text: TextFormat | None, schema: Schema | None) -> TextFormat:
-    """The format of text files, in which columns declared by their values are taken as they stand."""
+def complete_format(text: TextFormat | None, schema: Schema | None, owner: str | None = None) -> TextFormat:
+    """The format of text files, in which columns declared by their values are taken as they stand.
+
+    Raises:
+        InputError: It has a format for the owner's column, in which two owners could become one.
+    """
+    text = text or TextFormat()
+    if owner is not None and owner in text.columns and not text.is_text(owner):
+        remedy = "Leave the column out of it: whose row it is, is taken as it is written."
+        raise InputError(invalid("format", "of other columns than the owner's", remedy, got=owner))
     listed = () if schema is None else tuple(c.name for c in schema.columns if isinstance(c, Listed))
-    return (text or TextFormat()).with_text(listed)
+    return text.with_text(listed)
 
 
 def check_test_seed(seed: int | None, location: LedgerLocation) -> int | None:

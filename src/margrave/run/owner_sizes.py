@@ -19,7 +19,7 @@ from margrave.privacy.ledger.ledger import Ledger, check_budget
 from margrave.privacy.ledger.location import LedgerLocation
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee
-from margrave.run.options import check_usual_reading
+from margrave.run.options import check_usual_reading, complete_format
 from margrave.schema.storage.text import TextFormat
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ def owner_sizes(
     """
     check_budget(epsilon, delta)
     neighbours = Neighbours(Unit(owner), adjacency)
-    location, text = LedgerLocation(ledger, dataset, analyst), text or TextFormat()
-    check_usual_reading(text, missing, owner, location)
+    location, text = LedgerLocation(ledger, dataset, analyst), complete_format(text, None, owner)
+    check_usual_reading(text, location)
     with location.attempt() as attempt:
         keep = location.keep({"question": f"rows of owners, 1 to {most} and more"}, attempt=attempt)
         # The run is there before the table is opened, so that the book's list of runs is the same whether or
@@ -160,7 +160,7 @@ def owner_sizes(
 def _open_owner(data: Any, owner: str, missing: Sequence[str], text: TextFormat) -> Source:
     from margrave.engines.opening import open_source
 
-    source, _ = open_source(data, missing=missing, text=text)
+    source, _ = open_source(data, missing=missing, text=text, owner=owner)
     names = [column.name for column in source.columns]
     if owner not in names:
         raise InputError(invalid("owner", f"one of {names}", "Check the spelling.", got=owner))

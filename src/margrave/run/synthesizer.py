@@ -113,8 +113,8 @@ class Synthesizer:
         moments: Whether the run buys what serves regressions of the target: it decides, by a first part of
             its tables, whether the rest of rho buys more tables or sums of products of the rows' numbers. A
             number is a fixed share for such sums beside the tables. See docs/regression.md.
-        missing: Texts that mean a missing value in CSV and TSV files. In a book that protects owners they
-            have to be usual ones.
+        missing: Texts that mean a missing value in CSV, TSV and Excel files. Of the owner's column the empty
+            cell alone is missing, which ends the run with an error.
         text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again. A book
             takes usual separators, quotes and encodings only.
         engine: "memory" loads a file, "stream" reads it in batches, "auto" streams large files, but for those
@@ -203,7 +203,7 @@ class Synthesizer:
         self._take_public(public_table)
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.moment_shares = share_moments(moments, target, self.neighbours, self.strategy)
-        self.text = complete_format(text, self.schema)
+        self.text = complete_format(text, self.schema, whom.owner)
         self.location = LedgerLocation(ledger, dataset, analyst)
         self.test_seed = check_test_seed(not_private_test_seed, self.location)
         self.discovery, self.on_step = check_share(discovery), on_step
@@ -355,15 +355,20 @@ class Synthesizer:
     @property
     def _reading(self) -> dict[str, Any]:
         """How the table is read, and which of its columns."""
-        choose = functools.partial(self.selection.choose, owner=self.neighbours.unit.owner)
+        owner = self.neighbours.unit.owner
+        choose = functools.partial(self.selection.choose, owner=owner)
         reading = {"missing": self.missing, "text": self.text, "engine": self.engine, "choose": choose}
         public = bool(self.neighbours.public)  # their rows are handed out, by memory alone
-        return reading | {"fixed_rows": self.neighbours.rows_are_public, "in_memory": public}
+        return reading | {
+            "fixed_rows": self.neighbours.rows_are_public,
+            "in_memory": public,
+            "owner": owner,
+        }
 
     def _check_questions(self) -> None:
         """Refuse, from the arguments alone, what would ask about the rows at will in a book."""
         check_no_oracle(self.schema, self.location)
-        check_usual_reading(self.text, self.missing, self.neighbours.unit.owner, self.location)
+        check_usual_reading(self.text, self.location)
 
     def _check_owner(self, source: Source, frame: Frame) -> tuple[Source, Frame]:
         names, owner = [column.name for column in source.columns], self.neighbours.unit.owner

@@ -430,7 +430,7 @@ MAX_ROW_BYTES = 1 << 29
 
 
 def text_batches(
-    path: Path, text: TextFormat, missing: Sequence[str], *, piece: int = PIECE
+    path: Path, text: TextFormat, missing: Sequence[str], owner: str | None = None, *, piece: int = PIECE
 ) -> tuple[ParquetBatches, TextFormat]:
     """The rows of a text file, all columns text, ready to be read in batches. **Not private.**
 
@@ -440,6 +440,7 @@ def text_batches(
         path: A .csv or .tsv file; its name may end in .gz.
         text: How it is written.
         missing: Texts that mean missing.
+        owner: Name of the column that says whose row it is, see `margrave.engines.files.text_table`.
         piece: Bytes that are read at a time.
 
     Returns:
@@ -455,7 +456,7 @@ def text_batches(
         # Written to disk once as Parquet: the text is then split, checked and decoded a single time,
         # however often columns are read again.
         for data in _cut_pieces(path, head, piece):
-            table = text_table(data, head, missing)
+            table = text_table(data, head, missing, owner)
             if writer is None:
                 writer = pq.ParquetWriter(pa.PythonFile(file, mode="w"), table.schema, compression="lz4")
                 undone.callback(_abandon, writer)

@@ -206,8 +206,18 @@ TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=(.+))?\]")
 DICTIONARY = re.compile(r"dictionary<values=(.+), indices=(\w+), ordered=(\d)>")
 
 
+def type_text(kind: Any) -> str:
+    """An Arrow type as text; of a dictionary with indices of 32 bits, whatever it has.
+
+    Writers choose the width of indices by the number of categories, which follows from the rows.
+    """
+    if not pa.types.is_dictionary(kind):
+        return str(kind)
+    return str(pa.dictionary(pa.int32(), kind.value_type, ordered=kind.ordered))
+
+
 def arrow_type(text: str | None) -> Any:
-    """The Arrow type that str() wrote; None for None and for the columns of text files.
+    """The Arrow type that `type_text` wrote; None for None and for the columns of text files.
 
     Raises:
         SchemaError: The text is no supported type.
@@ -292,7 +302,8 @@ def _is_temporal(column: Column, kind: Any) -> bool:
 
 def _dictionary(values: Any, kind: Any) -> Any:
     coded = values.dictionary_encode()
-    # A column that came in with narrow indices may come out with more distinct values than they reach.
+    # Releases of earlier versions may ask for narrow indices, and rows for more distinct values than they
+    # reach.
     fits = len(coded.dictionary) - 1 <= integer_range(kind.index_type)[1]
     indices = coded.indices.cast(kind.index_type if fits else pa.int32())
     return pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=kind.ordered)

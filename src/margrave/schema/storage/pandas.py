@@ -13,7 +13,7 @@ from margrave.errors import InputError, invalid
 from margrave.schema.columns import Column, Listed
 from margrave.schema.encoded import Codes
 from margrave.schema.storage import forms
-from margrave.schema.storage.arrow import arrow_type, decode_column, label_array
+from margrave.schema.storage.arrow import arrow_type, decode_column, label_array, type_text
 
 CATEGORY = re.compile(r"category\[(.+)\]")
 ARROW = re.compile(r"arrow\[(.+)\]")
@@ -27,7 +27,7 @@ def dtype_text(dtype: Any) -> str:
     if isinstance(dtype, pd.CategoricalDtype):
         return f"category[{dtype_text(dtype.categories.dtype)}]"
     if isinstance(dtype, pd.ArrowDtype):
-        return f"arrow[{dtype.pyarrow_dtype}]"
+        return f"arrow[{type_text(dtype.pyarrow_dtype)}]"
     if isinstance(dtype, pd.StringDtype) and str(dtype) == "string":
         return f"string[{dtype.storage}]"
     return str(dtype)
@@ -130,10 +130,15 @@ def arrow_columns(frame: Any) -> tuple[list[Any], list[Any], list[str]]:
 
 
 def _to_readable(column: Any, name: Any) -> Any:
-    """The column as Arrow; what Arrow says of a value it cannot read would quote it, so it is not chained."""
+    """The column as Arrow; what is said of a value that cannot be read would quote it, so it is not chained.
+
+    An object may be of any class, whose code writes its text and may raise anything.
+    """
     try:
         return _to_array(column, name)
-    except (pa.ArrowException, UnicodeError, OverflowError):
+    except (InputError, MemoryError):
+        raise
+    except Exception:  # noqa: S110
         pass
     raise InputError(invalid(f"column {name!r}", "text in valid Unicode", "Clean or drop the column."))
 

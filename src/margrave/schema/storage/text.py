@@ -347,13 +347,14 @@ class TextFormat:
     Args:
         separator: What parts the cells: one character, or "tab", "semicolon", "pipe", "\\x01", "\\x1f".
             None means a tab in .tsv files and a comma in others; where the decimal mark is a comma, a
-            semicolon if the first line has one.
+            semicolon if the first line has one, or is no header.
         quote: What cells that hold the separator stand in: one character, or "none".
         encoding: A Python codec such as "utf-8", "cp1252", "latin-1" or "utf-16". None means what the byte
             order mark says, and UTF-8 where there is none.
         header: Whether the first line names the columns. None means that it does, but that a name which is a
             number is refused, since the line is then most likely a row; True takes any names.
-        names: Names of the columns of a file without a header; c1, c2, ... by default.
+        names: Names of the columns of a file without a header; c1, c2, ... by default. An Excel file without
+            a header needs them.
         decimal: Decimal mark of numbers, "." or ",".
         thousands: Mark between groups of three digits, where there is one; with a decimal comma it is the
             point unless another is given. It is optional in cells.
@@ -365,7 +366,7 @@ class TextFormat:
             None means as ISO 8601 has them, 2024-12-31; such dates are always read.
         columns: Formats of single columns by name: an example of a number, as in "$1,234.50", "1.234,5 €" or
             "32%"; a date format as in "%m/%d/%y" or "%Y%m%d"; or "text" for cells that are taken as they
-            stand.
+            stand. The column that says whose row it is has none.
 
     Raises:
         InputError: A part is not of this form.
