@@ -131,7 +131,7 @@ def test_no_format_makes_one_owner_of_two(
     more = [(owner, place, "no") for place, owner in enumerate(OWNERS)]
     path = write(tmp_path, kind, *more, monkeypatch=monkeypatch)
     run = mg.Synthesizer("independent", epsilon=1, unit="patient", text=FORMATS[name], drop=["ill"])
-    source = run._open(path)[0]
+    source, _ = open_source(path, **run._reading)
     assert source.sizes("patient", 9).reveal().tolist() == [len(OWNERS), *[0] * 4, 50, *[0] * 4]
     assert source.bound_owners("patient", 1).rows().reveal().tolist() == [50 + len(OWNERS)]
 

@@ -113,7 +113,6 @@ def slices(
         raise InputError(invalid("resume", "of the same table and schema", "A stored answer differs."))
     held = tuple(matrix / height for matrix in matrices[int(numbers.constant) :])
     kept = RowNumbers(numbers.names, held, numbers.constant)
-    # Of the variance that was used: a resumed run may pay less for what comes after its answers.
     return NoisySlices(kept, found / height, gaussian.deviation(variance) / height, shortened, spread)
 
 
