@@ -86,8 +86,9 @@ Returned = TypeVar("Returned")
 def hide_sizes(call: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
     """The call, whose errors about memory say nothing of how much was asked for.
 
-    NumPy names the shape that did not fit and Arrow the number of bytes, which hold the number of rows. The
-    new error is raised once the old one has been left, so that it has no context that quotes it.
+    NumPy names the shape that did not fit, Arrow and PyTorch the number of bytes, which hold the number of
+    rows; PyTorch's is a RuntimeError. The new error is raised once the old one has been left, so that it has
+    no context that quotes it.
 
     Raises:
         MemoryError: The call ran out of memory.
@@ -103,6 +104,9 @@ def hide_sizes(call: Callable[Arguments, Returned]) -> Callable[Arguments, Retur
             return call(*args, **named)
         except MemoryError:
             pass
+        except RuntimeError as error:
+            if "allocate" not in str(error):
+                raise
         raise MemoryError("out of memory")
 
     return run_call

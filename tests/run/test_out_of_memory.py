@@ -24,7 +24,15 @@ DOORS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("error", [MemoryError("shape (123,)"), pa.ArrowMemoryError("malloc of size 123")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("shape (123,)"),
+        pa.ArrowMemoryError("malloc of size 123"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 123 bytes"),
+        RuntimeError("CUDA out of memory. Tried to allocate 123 MiB"),
+    ],
+)
 def test_no_size_is_told(door: str, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise error
@@ -36,3 +44,12 @@ def test_no_size_is_told(door: str, error: BaseException, monkeypatch: pytest.Mo
     assert str(found.value) == "out of memory"
     assert found.value.__context__ is None
     assert found.value.__cause__ is None
+
+
+def test_another_error_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no such device")
+
+    monkeypatch.setattr(opening, "open_source", fail)
+    with pytest.raises(RuntimeError, match="no such device"):
+        DOORS["fit"]()
