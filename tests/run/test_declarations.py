@@ -20,6 +20,7 @@ from margrave.measure.curator import Curator
 from margrave.privacy.ledger.book import Book
 from margrave.privacy.ledger.location import LedgerLocation
 from margrave.run import synthesizer as _api
+from margrave.run.options import check_rows
 
 
 def below(bound: int, **more: Any) -> mg.Schema:
@@ -39,7 +40,7 @@ def halve(kept: Book, data: pa.Table, questions: int = 30) -> tuple[int, list[st
         except InputError as error:
             said.append(str(error))
             low = middle + 1
-        except BudgetError:  # more than the cap leaves: refused after the rows were looked at
+        except BudgetError:  # more than the cap leaves: refused when the run would be reserved
             high = middle
     return low, said
 
@@ -59,7 +60,8 @@ def test_thirty_refusals_say_nothing_about_the_one_person(tmp_path: Path) -> Non
 
 
 def test_a_planted_free_refusal_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where declarations are checked for free in a book, the search finds the income at no cost."""
+    """Where rows are held against declarations before a run is reserved, the search finds the income at no
+    cost."""
 
     @contextmanager
     def unrecorded(_: LedgerLocation) -> Iterator[None]:
@@ -67,6 +69,14 @@ def test_a_planted_free_refusal_is_found_out(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(_api, "check_no_oracle", lambda *_: None)
     monkeypatch.setattr(LedgerLocation, "attempt", unrecorded)
+    head = mg.Synthesizer._head
+
+    def check(self: mg.Synthesizer, data: Any) -> Any:
+        source, _ = self._open(data)
+        check_rows(source, self._declare_columns(source))
+        return head(self, data)
+
+    monkeypatch.setattr(mg.Synthesizer, "_head", check)
     kept = book(tmp_path)
     found, said = halve(kept, table(canary=True))
     assert found == INCOME

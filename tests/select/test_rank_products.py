@@ -169,7 +169,7 @@ def test_a_rare_code_that_noise_would_hide_is_not_asked_about(rows: int, asked: 
     [
         ([2.9] * 12, []),
         ([2.9, -3.1, 3.2, *[0.0] * 9], [1, 2]),
-        ([3.1, 9, -8, 7, -6, 5, 4, 3.5, -3.6, 0, 0, 0], [1, 2, 3, 4, 5, 6, 7, 8]),
+        ([3.1, 9, -8, 7, -6, 5, 4, 3.5, -3.6, 0, 0, 0], [1, 2, 3, 4, 5]),
     ],
 )
 def test_tables_of_a_rare_code_are_those_of_the_clearest_rank_products(
@@ -194,7 +194,7 @@ def test_tables_of_a_rare_code_are_those_of_the_clearest_rank_products(
     assert float(sum(map(event_rho, found)) / ledger.total) == pytest.approx(len(found) and 1 / 40, rel=1e-3)
 
 
-@pytest.mark.parametrize(("rows", "tables"), [(8000, 8), (2000, 0)])
+@pytest.mark.parametrize(("rows", "tables"), [(8000, 5), (2000, 0)])
 def test_screening_buys_the_tables_of_a_rare_code(
     rows: int, tables: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -352,6 +352,11 @@ class Synthesizer:
 
         return self._check_owner(*open_head(data, **self._reading))
 
+    def _open(self, data: Any) -> tuple[Source, Frame]:
+        from margrave.engines.opening import open_source
+
+        return self._check_owner(*open_source(data, **self._reading))
+
     @property
     def _reading(self) -> dict[str, Any]:
         """How the table is read, and which of its columns."""
@@ -407,10 +412,9 @@ class Synthesizer:
 
     def _door(self, data: Any, declared: Schema, ledger: Ledger) -> tuple[Curator, Frame]:
         """The curator of a table that is opened now, and what is public about how it is stored."""
-        from margrave.engines.opening import open_source
         from margrave.measure.curator import Curator
 
-        source, frame = self._check_owner(*open_source(data, **self._reading))
+        source, frame = self._open(data)
         if not self.location.in_book:
             check_rows(source, declared)
         curator, self._ledger = Curator(source, ledger), ledger

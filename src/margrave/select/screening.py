@@ -11,6 +11,7 @@ Distances are total variations here: half the L1 distance over the rows.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -250,7 +251,8 @@ def measure_rare_tables(
 
     A rank product says whether a rare code is met at one end of the other attribute. A table says at which
     codes and how often, which a classifier needs; no total variation would ever have it bought, since few
-    rows have the code. At most RARE_TABLES of each attribute are, alike.
+    rows have the code. At most RARE_TABLES of each attribute are, alike, and fewer than half of those that
+    have a product: a model that draws an attribute by its tables alone would lose the other products.
 
     **Privacy.** Marginals, which cost `rho` together; which, looks at releases alone. Nothing is spent where
     no product stands out of its noise.
@@ -262,15 +264,18 @@ def measure_rare_tables(
         rho: What all tables together cost.
     """
     distances: dict[str, dict[Clique, float]] = {}
+    asked: Counter[str] = Counter()
     for pair, product in products.items():
         means = [float(ways.shares[name] @ own) for name, own in zip(pair, product.scores, strict=True)]
         apart = abs(product.value - means[0] * means[1]) / product.sigma
         for name, own in zip(pair, product.scores, strict=True):
+            asked[name] += 1
             if apart >= MIN_RARE_DEVIATIONS and _variance(ways.shares[name], own) < MIN_SCORE_VARIANCE:
                 distances.setdefault(name, {})[pair] = apart
     bought: list[Clique] = []
-    for own_pairs in distances.values():
-        bought += sorted(own_pairs, key=lambda pair: -own_pairs[pair])[:RARE_TABLES]
+    for name, found in distances.items():
+        most = min(RARE_TABLES, (asked[name] - 1) // 2)
+        bought += sorted(found, key=lambda pair: -found[pair])[:most]
     if bought:
         curator.measure(bought, rho / len(bought))
 
