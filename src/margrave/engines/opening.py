@@ -120,9 +120,9 @@ def _check_loadable(data: Any, engine: str) -> None:
         InputError: It is one.
     """
     batched = False
-    if isinstance(data, (str, os.PathLike)) and not str(data).partition("::")[0].lower().endswith(".xlsx"):
+    if isinstance(data, (str, os.PathLike)):
         name, _, table = str(data).partition("::")
-        batched = _is_read_in_batches(name, table)
+        batched = not name.lower().endswith(".xlsx") and _is_read_in_batches(name, table)
     if batched or engine == "stream" or _is_ibis(data):
         raise rows_elsewhere()
 

@@ -97,13 +97,13 @@ def one_chunk(array: Array) -> Array:
     """A column, whatever its chunks are, as one pyarrow.Array."""
     if not isinstance(array, pa.ChunkedArray):
         return array
+    if array.num_chunks == 1:
+        return array.chunk(0)
     if pa.types.is_dictionary(array.type):
         array = _unify(array)
     elif pa.types.is_string(array.type):
         # Its offsets hold 2 GiB of text, all chunks together; that a column has more is no reason to fail.
         array = array.cast(pa.large_string())
-    if array.num_chunks == 1:
-        return array.chunk(0)
     combined = array.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
