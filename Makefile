@@ -8,7 +8,7 @@ CONSTRAINTS := $(if $(CONSTRAIN),-c constraints.txt,)
 WORKERS ?= auto
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile
 
-.PHONY: demo test test-extras test-slow lint docs clean
+.PHONY: demo test test-pages test-extras test-slow lint docs clean
 
 $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "margrave needs Python 3.10 or newer; try: make PYTHON=python3.12")'
@@ -31,6 +31,10 @@ demo: $(VENV)/.core
 test: lint
 	$(PYTEST)
 
+# The long pages of the documentation, from top to end, with the noise that the fast tests draw.
+test-pages: $(VENV)/.dev
+	$(PYTEST) --dist load -m 'slow or not slow' -k from_its_top tests/test_pages_run.py
+
 # What `make test` skips where the optional parts of margrave are missing; here a missing one is a failure.
 test-extras: export MARGRAVE_REQUIRE_EXTRAS = 1
 test-extras: $(VENV)/.extras
@@ -38,7 +42,7 @@ test-extras: $(VENV)/.extras
 	$(PYTEST) -m slow tests/contracts/test_engine_contract.py
 
 test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) --dist load -m slow
 
 $(VENV)/.docs: $(VENV)/.core constraints.txt
 	$(PIP) $(CONSTRAINTS) -e '.[docs]'

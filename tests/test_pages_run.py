@@ -28,6 +28,8 @@ INSTALLING = ("make ", "source ")
 """Lines that set up .venv; the build itself runs them."""
 SLOW = ("margrave audit", "margrave bench", "margrave demo")
 """Commands that take minutes; the slow tier runs them."""
+LONG = ("README.md", "docs/guide-hospital.md", "docs/report.md", "docs/start.md")
+"""Pages that take most of the time of all; `make test-pages` runs them, and so does the build."""
 BLOCK = re.compile(
     r"^(?P<mark><!-- not run: [^\n]+ -->\n)?[ ]*```(?P<language>\w+)\n(?P<text>.*?)^[ ]*```"
     r"|^\| `(?P<cell>margrave [^`]+)` \|",
@@ -87,7 +89,14 @@ RUN_ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in RUN_ELSEWHERE])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page in LONG else ())
+        for page in PAGES
+        if page not in RUN_ELSEWHERE
+    ],
+)
 def test_a_page_runs_from_its_top_to_its_end(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,16 +105,6 @@ def test_a_page_runs_from_its_top_to_its_end(
     if page in PREPARATIONS:
         PREPARATIONS[page](names)
     run_page(page, names)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/guide-hospital.md"])
-def test_a_page_for_newcomers_runs_with_any_noise(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The fast tier draws the same noise each time; a newcomer does not."""
-    monkeypatch.chdir(tmp_path)
-    run_page(page, {})
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from margrave.models.mixture.policy import (
     Candidate,
     Setting,
     choose_setting,
+    confirm_penalty,
     search_penalties,
 )
 
@@ -51,7 +52,7 @@ class Judge:
 def chosen(judge: Any, penalties: bool = True, nested: bool = True) -> Setting:
     plain = Candidate(Setting(100.0), [], MODEL)
     other = Candidate(Setting(100.0 * BLOCK_PENALTY_SHARE, GROUPS), [], MODEL) if nested else None
-    return choose_setting(judge, Mixture(), plain, other, penalties).setting
+    return choose_setting(judge, Mixture(), plain, other, penalties, Mixture()).setting
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,8 @@ def test_nests_stay_unless_the_plain_mixture_is_better_and_the_other_is_tried_at
     assert chosen(Judge(100.0, latent_blocks=-0.1)).groups == ()
     judge = Judge(400.0, latent_blocks=0.5)
     assert chosen(judge) == Setting(pytest.approx(400.0 * BLOCK_PENALTY_SHARE), GROUPS)
-    assert judge.fitted[-1] == Setting(pytest.approx(400.0))
+    # The last two are larger mixtures at this penalty and at half of it.
+    assert judge.fitted[-3] == Setting(pytest.approx(400.0))
 
 
 def test_whole_mixtures_have_the_last_word_where_they_are_asked() -> None:
@@ -95,10 +97,40 @@ def test_whole_mixtures_have_the_last_word_where_they_are_asked() -> None:
             return super().fit(mixture, setting)
 
     pilot, plain = Mixture(components=80), Candidate(Setting(100.0), [], MODEL)
-    for whole, groups in ((None, GROUPS), (Mixture(), ())):
+    for clear, groups in ((False, GROUPS), (True, ())):
         judge: Any = Flattered(100.0)
         other = judge.fit(pilot, Setting(100.0 * BLOCK_PENALTY_SHARE, GROUPS))
-        assert choose_setting(judge, pilot, plain, other, True, whole).setting.groups == groups
+        found = choose_setting(judge, pilot, plain, other, True, Mixture(), clear)
+        assert found.setting.groups == groups
+
+
+@pytest.mark.parametrize(
+    ("believed", "true", "found"),
+    [(1.0, 100.0, 100.0), (1.0, 20.0, 25.0), (1.0, 1.0, 12.5), (800.0, 200.0, 200.0), (800.0, 1.0, 100.0)],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_larger_mixtures_take_back_what_pilots_alone_believe(
+    believed: float, true: float, found: float, nested: bool
+) -> None:
+    class Small(Judge):
+        """Prefers one penalty in pilots and another in larger mixtures."""
+
+        def fit(self, mixture: Mixture, setting: Setting) -> Candidate[Any]:
+            self.penalty = true if mixture.components is None else believed
+            return super().fit(mixture, setting)
+
+    pilot, plain = Mixture(components=80), Candidate(Setting(100.0), [], MODEL)
+    judge: Any = Small(believed)
+    other = judge.fit(pilot, Setting(100.0 * BLOCK_PENALTY_SHARE, GROUPS)) if nested else None
+    setting = choose_setting(judge, pilot, plain, other, True, Mixture()).setting
+    assert setting.penalty == pytest.approx(found * (BLOCK_PENALTY_SHARE if nested else 1.0))
+
+
+def test_no_larger_mixture_is_fitted_where_the_usual_penalty_was_chosen_or_time_is_up() -> None:
+    for judge, penalty in ((Judge(1.0), 100.0), (Judge(1.0, late=True), 50.0)):
+        best = Candidate(Setting(penalty), [], MODEL)
+        assert confirm_penalty(judge, Mixture(), best, 100.0) is best  # type: ignore[arg-type]
+        assert judge.fitted == []
 
 
 def test_a_given_price_and_a_deadline_end_the_search() -> None:

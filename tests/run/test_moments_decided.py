@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -133,9 +134,13 @@ def test_tables_of_both_parts_are_kept() -> None:
     assert 0.85 < precise[0] / precise[1] < 1.1
 
 
-@pytest.mark.parametrize("when", ["before", "lost", "stored"])
-@pytest.mark.parametrize("make", [determined, weak])
-@pytest.mark.parametrize("late", [False, True])
+KILLED = [
+    pytest.param(late, make, when, marks=pytest.mark.slow if make is determined and when != "stored" else ())
+    for late, make, when in product((False, True), (determined, weak), ("before", "lost", "stored"))
+]
+
+
+@pytest.mark.parametrize(("late", "make", "when"), KILLED)
 @pytest.mark.usefixtures("repeatable")
 def test_a_killed_run_goes_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, when: str, make: Any, late: bool

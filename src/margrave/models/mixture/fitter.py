@@ -361,8 +361,8 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty
         is halved or doubled while that gets better, and at the penalty where that ends the other is tried
         once more. All of them have few components, and are judged by
-        `margrave.models._base.pooling.compare`. Where noise is small the last two are fitted with more
-        components and judged again.
+        `margrave.models._base.pooling.compare`. Another penalty than the rule's is judged again with more
+        components, and where noise is small so are the last two.
         """
         usual = self._find_setting(domain, tables, rows)
         if (
@@ -389,9 +389,9 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         else:
             clear = rows * mu(tables) >= WHOLE_SIGNAL and len(domain) <= WHOLE_ATTRIBUTES
             most = min(self.components or usual.components, JUDGED_COMPONENTS)
-            whole = replace(self, components=most) if clear else None
+            larger = replace(self, components=most)
             plain = trials.enter(model, usual)
-            best = choose_setting(trials, pilot, plain, nested, self.information is None, whole)
+            best = choose_setting(trials, pilot, plain, nested, self.information is None, larger, clear)
         return Choice(self._judge_refinements(trials, best), dependence, trials, best)
 
     def _judge_refinements(self, trials: Trials, best: Candidate[MixtureModel]) -> Setting:
