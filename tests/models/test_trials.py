@@ -126,10 +126,15 @@ def test_larger_mixtures_take_back_what_pilots_alone_believe(
     assert setting.penalty == pytest.approx(found * (BLOCK_PENALTY_SHARE if nested else 1.0))
 
 
-def test_no_larger_mixture_is_fitted_where_the_usual_penalty_was_chosen_or_time_is_up() -> None:
-    for judge, penalty in ((Judge(1.0), 100.0), (Judge(1.0, late=True), 50.0)):
+def test_no_larger_mixture_is_fitted_where_none_is_given_the_usual_was_chosen_or_time_is_up() -> None:
+    cases = (
+        (Judge(100.0), 50.0, None),
+        (Judge(1.0), 100.0, Mixture()),
+        (Judge(1.0, late=True), 50.0, Mixture()),
+    )
+    for judge, penalty, larger in cases:
         best = Candidate(Setting(penalty), [], MODEL)
-        assert confirm_penalty(judge, Mixture(), best, 100.0) is best  # type: ignore[arg-type]
+        assert confirm_penalty(judge, larger, best, 100.0) is best  # type: ignore[arg-type]
         assert judge.fitted == []
 
 

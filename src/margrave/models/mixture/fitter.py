@@ -361,8 +361,8 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty
         is halved or doubled while that gets better, and at the penalty where that ends the other is tried
         once more. All of them have few components, and are judged by
-        `margrave.models._base.pooling.compare`. Another penalty than the rule's is judged again with more
-        components, and where noise is small so are the last two.
+        `margrave.models._base.pooling.compare`. Of up to WHOLE_ATTRIBUTES attributes another penalty than the
+        rule's is judged again with more components, and where noise is small so are the last two.
         """
         usual = self._find_setting(domain, tables, rows)
         if (
@@ -387,9 +387,9 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
             # A penalty that was given is kept; only the latent blocks were asked for.
             best = nested if self.information else search_penalties(trials, pilot, nested)
         else:
-            clear = rows * mu(tables) >= WHOLE_SIGNAL and len(domain) <= WHOLE_ATTRIBUTES
+            clear = rows * mu(tables) >= WHOLE_SIGNAL
             most = min(self.components or usual.components, JUDGED_COMPONENTS)
-            larger = replace(self, components=most)
+            larger = replace(self, components=most) if len(domain) <= WHOLE_ATTRIBUTES else None
             plain = trials.enter(model, usual)
             best = choose_setting(trials, pilot, plain, nested, self.information is None, larger, clear)
         return Choice(self._judge_refinements(trials, best), dependence, trials, best)

@@ -58,9 +58,9 @@ WHOLE_SIGNAL, WHOLE_ATTRIBUTES, JUDGED_COMPONENTS = 3e4, 32, 400
 blocks: few components flatter these where noise is small. Of 12 such releases of the choosing half they
 decide otherwise than pilots in five, each time for the better, by 2 to 11 % of the error in pairs; of 23
 below in two, by 1 and 3 %. JUDGED_COMPONENTS decide as all do on six releases, in a third to a fifth of the
-time; fewer steps do not. Of another penalty than the rule's they have the last word everywhere: of 14 cells
-of the choosing half pairs are 1 to 6 % nearer in seven and 1 % further in one, and repeats spread less
-(bench/LOG.md)."""
+time; fewer steps do not. Up to as many attributes they have the last word on another penalty than the rule's:
+of 14 cells of the choosing half pairs are 1 to 6 % nearer in seven and 1 % further in one, and repeats spread
+less (bench/LOG.md)."""
 BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
 """With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
 and what for shares of states over that."""
@@ -215,7 +215,7 @@ def choose_setting(
     plain: Candidate[MixtureModel],
     nested: Candidate[MixtureModel] | None,
     penalties: bool,
-    larger: Mixture,
+    larger: Mixture | None,
     clear: bool = False,
 ) -> Candidate[MixtureModel]:
     """The best of a mixture without latent blocks and with them, at the best penalty.
@@ -226,7 +226,8 @@ def choose_setting(
         plain: The one without latent blocks.
         nested: The one with latent blocks, if there are any; it is the default.
         penalties: Whether other penalties are tried.
-        larger: How what pilots chose against the usual setting is fitted to be judged once more.
+        larger: How what pilots chose against the usual setting is fitted to be judged once more; None to
+            believe them.
         clear: Whether noise is so small that the two that are left, with latent blocks and without, are
             judged once more too.
     """
@@ -246,7 +247,7 @@ def choose_setting(
     usual = (nested if best.setting.groups else plain).setting.penalty
     found = best.setting.penalty
     best = confirm_penalty(trials, larger, best, usual)
-    if not clear or trials.is_late():
+    if larger is None or not clear or trials.is_late():
         return best
     penalty = other.setting.penalty * (best.setting.penalty / found)
     best, other = (trials.fit(larger, one) for one in (best.setting, replace(other.setting, penalty=penalty)))
@@ -254,7 +255,7 @@ def choose_setting(
 
 
 def confirm_penalty(
-    trials: Trials, larger: Mixture, best: Candidate[MixtureModel], usual: float
+    trials: Trials, larger: Mixture | None, best: Candidate[MixtureModel], usual: float
 ) -> Candidate[MixtureModel]:
     """The penalty that pilots chose, or the nearest to the usual one that larger mixtures find as good.
 
@@ -264,12 +265,12 @@ def confirm_penalty(
 
     Args:
         trials: What they are fitted to and judged by.
-        larger: How they are fitted.
+        larger: How they are fitted; None to believe the pilots.
         best: What pilots chose.
         usual: The penalty of the rule.
     """
     penalty = best.setting.penalty
-    if math.isclose(penalty, usual) or trials.is_late():
+    if larger is None or math.isclose(penalty, usual) or trials.is_late():
         return best
     best = trials.fit(larger, best.setting)
     while not math.isclose(penalty, usual) and not trials.is_late():
