@@ -124,6 +124,11 @@ def test_larger_mixtures_take_back_what_pilots_alone_believe(
     other = judge.fit(pilot, Setting(100.0 * BLOCK_PENALTY_SHARE, GROUPS)) if nested else None
     setting = choose_setting(judge, pilot, plain, other, True, Mixture()).setting
     assert setting.penalty == pytest.approx(found * (BLOCK_PENALTY_SHARE if nested else 1.0))
+    if nested:
+        # Where noise is small both kinds are judged once more, at the penalty that was left.
+        choose_setting(judge, pilot, plain, other, True, Mixture(), clear=True)
+        last = [(setting.penalty, setting.groups) for setting in judge.fitted[-2:]]
+        assert last == [(pytest.approx(found * BLOCK_PENALTY_SHARE), GROUPS), (pytest.approx(found), ())]
 
 
 def test_no_larger_mixture_is_fitted_where_none_is_given_the_usual_was_chosen_or_time_is_up() -> None:

@@ -273,7 +273,10 @@ def confirm_penalty(
     if larger is None or math.isclose(penalty, usual) or trials.is_late():
         return best
     best = trials.fit(larger, best.setting)
-    while not math.isclose(penalty, usual) and not trials.is_late():
+    # As many steps as the search takes at most.
+    for _ in range(MOST_STEPS):
+        if math.isclose(penalty, usual) or trials.is_late():
+            break
         penalty *= STEP if penalty < usual else 1.0 / STEP
         nearer = trials.fit(larger, replace(best.setting, penalty=penalty))
         if trials.prefers(best, nearer):
