@@ -59,8 +59,9 @@ blocks: few components flatter these where noise is small. Of 12 such releases o
 decide otherwise than pilots in five, each time for the better, by 2 to 11 % of the error in pairs; of 23
 below in two, by 1 and 3 %. JUDGED_COMPONENTS decide as all do on six releases, in a third to a fifth of the
 time; fewer steps do not. Up to as many attributes they have the last word on another penalty than the rule's:
-of 14 cells of the choosing half pairs are 1 to 6 % nearer in seven and 1 % further in one, and repeats spread
-less (bench/LOG.md)."""
+of 12 cells of the choosing half pairs are 1 to 6 % nearer in six and 1 % further in one, and repeats spread
+less. Of three tables of more attributes one would gain 3 %, two nothing, in up to twice the time
+(bench/LOG.md)."""
 BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
 """With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
 and what for shares of states over that."""
