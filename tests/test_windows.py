@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from margrave.privacy.ledger.journal import read_ledger
 
 TESTS = Path(__file__).parent
@@ -23,6 +25,7 @@ def run(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_main_job_runs_where_windows_functions_are_all_there_is(tmp_path: Path) -> None:
     fit = "synthesize visits.csv -e 1 --method independent --owner patient --max-rows 4"
     lines = (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, ReleaseError
-from margrave.limits import Deadline, Effort
+from margrave.limits import FULL, Deadline, Effort
 from margrave.models._base.pooling import mu, pool
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.rows import condition_weights
@@ -18,7 +18,15 @@ from margrave.models._mixture.stacked import stack
 from margrave.models.mixture import Mixture
 from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, point
-from margrave.models.mixture.policy import BLOCK_PENALTY_SHARE, PILOT_COMPONENTS, Setting, set_policy
+from margrave.models.mixture.policy import (
+    BLOCK_PENALTY_SHARE,
+    LAST_STEPS,
+    PILOT_COMPONENTS,
+    Candidate,
+    Choice,
+    Setting,
+    set_policy,
+)
 from margrave.models.mixture.score_moments import find_rank_moments
 from margrave.release import InferredMarginal, NoisyMarginal
 from margrave.schema.domain import Domain
@@ -292,6 +300,24 @@ def test_more_steps_do_not_raise_the_objective() -> None:
         at = point(logs, np.zeros(12), stacked.starts)
         values.append(descend(Objective(stacked, 12, 100.0, 30.0), at, steps, 0.1).value)
     assert values[0] > values[1] > values[2]
+
+
+def test_the_last_fit_goes_on_from_a_judged_mixture_of_as_many_components() -> None:
+    def fit(mixture: Mixture, setting: Setting, judged: MixtureModel | None) -> MixtureModel:
+        pilot = None if judged is None else Candidate(setting, [], judged)
+        model = mixture.fit_at(Choice(setting, pilot=pilot), DOMAIN, measured(5.0), None, FULL)
+        assert isinstance(model, MixtureModel)
+        return model
+
+    few, most, setting = PILOT_COMPONENTS, PILOT_COMPONENTS + 20, Setting(penalty_rule(500.0))
+    mixture = Mixture(components=most, refinements=0)
+    anew, small = (fit(replace(mixture, components=k), setting, None) for k in (most, few))
+    again = fit(mixture, setting, anew)
+    assert (anew.descent.steps, again.descent.steps) == (mixture.steps, LAST_STEPS)
+    assert again.descent.value < 1.01 * anew.descent.value
+    # One of another size says nothing of where to start, and a pilot has not taken all steps.
+    assert fit(mixture, setting, small).descent == anew.descent
+    assert fit(replace(mixture, components=few), setting, small).descent == small.descent
 
 
 def penalty_rule(signal: float) -> float:

@@ -30,6 +30,7 @@ class Judge:
     def __init__(self, penalty: float, latent_blocks: float = 0.0, late: bool = False) -> None:
         self.penalty, self.latent_blocks, self.late = penalty, latent_blocks, late
         self.fitted: list[Setting] = []
+        self.compared: list[tuple[Setting, Setting]] = []
 
     def is_late(self) -> bool:
         return self.late
@@ -46,6 +47,7 @@ class Judge:
         return abs(math.log(plain / self.penalty)) - (self.latent_blocks if setting.groups else 0.0)
 
     def prefers(self, rival: Candidate[Any], default: Candidate[Any]) -> bool:
+        self.compared.append((rival.setting, default.setting))
         return self._error(rival.setting) < self._error(default.setting) - 1e-9
 
 
@@ -84,8 +86,8 @@ def test_nests_stay_unless_the_plain_mixture_is_better_and_the_other_is_tried_at
     assert chosen(Judge(100.0, latent_blocks=-0.1)).groups == ()
     judge = Judge(400.0, latent_blocks=0.5)
     assert chosen(judge) == Setting(pytest.approx(400.0 * BLOCK_PENALTY_SHARE), GROUPS)
-    # The last two are larger mixtures at this penalty and at half of it.
-    assert judge.fitted[-3] == Setting(pytest.approx(400.0))
+    # A larger penalty than the usual one is believed: nothing is fitted after the two kinds at it.
+    assert judge.fitted[-1] == Setting(pytest.approx(400.0))
 
 
 def test_whole_mixtures_have_the_last_word_where_they_are_asked() -> None:
@@ -106,7 +108,7 @@ def test_whole_mixtures_have_the_last_word_where_they_are_asked() -> None:
 
 @pytest.mark.parametrize(
     ("believed", "true", "found"),
-    [(1.0, 100.0, 100.0), (1.0, 20.0, 25.0), (1.0, 1.0, 12.5), (800.0, 200.0, 200.0), (800.0, 1.0, 100.0)],
+    [(1.0, 100.0, 100.0), (1.0, 20.0, 25.0), (1.0, 1.0, 12.5), (45.0, 400.0, 100.0), (800.0, 1.0, 800.0)],
 )
 @pytest.mark.parametrize("nested", [False, True])
 def test_larger_mixtures_take_back_what_pilots_alone_believe(
@@ -127,14 +129,33 @@ def test_larger_mixtures_take_back_what_pilots_alone_believe(
     if nested:
         # Where noise is small both kinds are judged once more, at the penalty that was left.
         choose_setting(judge, pilot, plain, other, True, Mixture(), clear=True)
-        last = [(setting.penalty, setting.groups) for setting in judge.fitted[-2:]]
-        assert last == [(pytest.approx(found * BLOCK_PENALTY_SHARE), GROUPS), (pytest.approx(found), ())]
+        rival, default = judge.compared[-1]
+        assert default == Setting(pytest.approx(found * BLOCK_PENALTY_SHARE), GROUPS)
+        assert rival == Setting(pytest.approx(found))
 
 
-def test_no_larger_mixture_is_fitted_where_none_is_given_the_usual_was_chosen_or_time_is_up() -> None:
+def test_larger_mixtures_at_every_penalty_take_as_many_steps_from_where_one_ended() -> None:
+    begun: list[Candidate[Any]] = []
+
+    class Watched(Judge):
+        def change_penalty(self, pilot: Mixture, candidate: Candidate[Any], factor: float) -> Candidate[Any]:
+            begun.append(candidate)
+            return super().change_penalty(pilot, candidate, factor)
+
+    judge: Any = Watched(100.0)
+    found = confirm_penalty(judge, Mixture(), Candidate(Setting(25.0), [], MODEL), 100.0)
+    # The one that pilots chose as well: a rival's steps alone would make it the better one.
+    assert [one.penalty for one in judge.fitted] == [25.0, 25.0, 50.0, 100.0]
+    assert len(begun) == 3
+    assert all(one is begun[0] for one in begun)
+    assert found.setting.penalty == 100.0
+
+
+def test_no_larger_mixture_is_fitted_where_none_is_given_no_smaller_one_was_chosen_or_time_is_up() -> None:
     cases = (
         (Judge(100.0), 50.0, None),
         (Judge(1.0), 100.0, Mixture()),
+        (Judge(100.0), 200.0, Mixture()),
         (Judge(1.0, late=True), 50.0, Mixture()),
     )
     for judge, penalty, larger in cases:

@@ -32,7 +32,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.schema import Schema
 
-PAIRS = 8
+PAIRS, FEW_PAIRS = 8, 4
 TEXTS = ("x", "y", "1e999", "-1e999", "nan", "inf", "(other)", "1", "1.0", "01", "1e0", "", None)
 POOLS: dict[str, tuple[Any, ...]] = {
     "loose": ("7", "7.5", "1e999", "-3", "x", "nan", ".5e3", "1.", "+4", None),
@@ -190,14 +190,14 @@ def _moved(event: Event, first: Histogram, second: Histogram) -> tuple[float, fl
 FAST = ((True, 3, "add_remove"), (True, 0, "replace_one"))
 """Owners of several rows, and rows: the cases in between are theirs with other numbers."""
 CASES = [
-    pytest.param(*case, marks=() if case in FAST else pytest.mark.slow)
+    pytest.param(*case, PAIRS, marks=pytest.mark.slow)
     for case in product((False, True), (0, 1, 3), ("add_remove", "replace_one"))
 ]
 
 
-@pytest.mark.parametrize(("gdp", "k", "adjacency"), CASES)
+@pytest.mark.parametrize(("gdp", "k", "adjacency", "pairs"), [*((*case, FEW_PAIRS) for case in FAST), *CASES])
 def test_nothing_moves_further_than_the_ledger_says(
-    adjacency: Adjacency, k: int, gdp: bool, monkeypatch: pytest.MonkeyPatch
+    adjacency: Adjacency, k: int, gdp: bool, pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "_bounded_rows", _first_rows)
     unit = Unit("id", k) if k else Unit()
@@ -205,7 +205,7 @@ def test_nothing_moves_further_than_the_ledger_says(
     rng = random.Random(f"{adjacency} {k} {gdp}")
     reached: dict[str, float] = {}
     seen: set[str] = set()
-    for _ in range(PAIRS):
+    for _ in range(pairs):
         first, second = (_source(owners, unit) for owners in _pair(rng, adjacency, max(k, 1)))
         held = frozenset(_texts(first, unit) & _texts(second, unit))
         one = Tape(held)

@@ -140,8 +140,7 @@ class Auto(Estimator["protocols.Model"]):
             ranked = rank_pairs(domain, tables, choice.dependence)
             if ranked and self._prefers_tree(ranked, choice):
                 return self.grow_tree(domain, measurements, ranked, rows, effort)
-        setting = choice.setting if choice else None
-        return mixture.fit_at(setting, domain, measurements, total, effort, tables)
+        return mixture.fit_at(choice, domain, measurements, total, effort, tables)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]

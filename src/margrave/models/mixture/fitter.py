@@ -28,6 +28,7 @@ from margrave.models.mixture.descent import Run, descend, make_model, prefer_pro
 from margrave.models.mixture.objective import LatentBlockPart, Objective
 from margrave.models.mixture.policy import (
     JUDGED_COMPONENTS,
+    LAST_STEPS,
     MAX_FINE_COMPONENTS,
     PILOT_COMPONENTS,
     PILOT_STEPS,
@@ -198,14 +199,14 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
 
     def fit_at(
         self,
-        setting: Setting | None,
+        choice: Choice | None,
         domain: Domain,
         measurements: Sequence[NoisyMarginal],
         total: float | None,
         effort: Effort,
         tables: Sequence[Pooled] | None = None,
     ) -> MixtureModel | GroupedMixture:
-        """As `fit`, at a setting that was chosen before, or None to choose first.
+        """As `fit`, at what was chosen before, or None to choose first.
 
         `tables` are the measurements as `pool` gives them with what is inferred; None to pool them here.
         """
@@ -216,10 +217,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         # Dependencies are read off the counts code by code, so before codes are put into groups.
         grouping = group_codes(domain, tables, self.largest)
         if grouping is None:
-            return self._best(domain, tables, rows, setting, effort)
+            return self._best(domain, tables, rows, choice, effort)
         pairs = [] if effort.rough else choose_wide_pairs(grouping, tables)
         inner = leave_out_pairs(grouping, tables, pairs)
-        model = self._best(grouping.inner, inner, rows, setting, effort)
+        model = self._best(grouping.inner, inner, rows, choice, effort)
         return undo_grouping(model, grouping, self.target is not None, tables, pairs)
 
     @one_blas_thread()
@@ -228,24 +229,31 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         domain: Domain,
         tables: Sequence[Pooled],
         rows: float,
-        setting: Setting | None,
+        choice: Choice | None,
         effort: Effort,
     ) -> MixtureModel:
         # To weigh forbidden cells more takes components away from what is left to learn.
         tables = zero_forbidden(domain, tables, 1.0)
         if effort.rough:
             # A rough fit only has to rank, so the rule's penalty is taken without trials.
-            return self._pilot(ROUGH_STEPS)._fit(
-                domain, tables, rows, self._find_setting(domain, tables, rows), effort
-            )
-        if setting is None:
-            setting = self.choose(domain, tables, rows, effort).setting
-        return self._fit(domain, tables, rows, setting, effort)
+            choice = Choice(self._find_setting(domain, tables, rows))
+            return self._pilot(ROUGH_STEPS)._fit(domain, tables, rows, choice, effort)
+        if choice is None:
+            choice = self.choose(domain, tables, rows, effort)
+        return self._fit(domain, tables, rows, choice, effort)
 
     def _fit(
-        self, domain: Domain, tables: Sequence[Pooled], rows: float, setting: Setting, effort: Effort
+        self, domain: Domain, tables: Sequence[Pooled], rows: float, choice: Choice, effort: Effort
     ) -> MixtureModel:
-        model = self.descend_once(domain, stack(domain, tables, rows), rows, setting, effort)
+        setting, judged = choice.setting, choice.pilot.model if choice.pilot else None
+        stacked = stack(domain, tables, rows)
+        components = self.components or setting.components
+        if judged is not None and judged.weights.size == components > PILOT_COMPONENTS:
+            # A larger mixture took all steps and has seen nearly all of the signal: the last ones are left.
+            last = replace(self, steps=min(self.steps, LAST_STEPS))
+            model = last.descend_once(domain, stacked, rows, setting, effort, judged)
+        else:
+            model = self.descend_once(domain, stacked, rows, setting, effort)
         # Past the deadline only refined attributes that somebody asked for are worth their time.
         codes = 0 if effort.over else self.refinements
         if len(domain) < 2 or (self.target is None and not codes):
@@ -361,8 +369,8 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty
         is halved or doubled while that gets better, and at the penalty where that ends the other is tried
         once more. All of them have few components, and are judged by
-        `margrave.models._base.pooling.compare`. Of up to WHOLE_ATTRIBUTES attributes another penalty than the
-        rule's is judged again with more components, and where noise is small so are the last two.
+        `margrave.models._base.pooling.compare`. Of up to WHOLE_ATTRIBUTES attributes a smaller penalty than
+        the rule's is judged again with more components, and where noise is small so are the last two.
         """
         usual = self._find_setting(domain, tables, rows)
         if (

@@ -36,6 +36,9 @@ CHANGE_STEPS = 50
 """Steps of a pilot at another penalty, from where the first one ended. Of 28 releases of the choosing half 18
 have the same setting as with fits from the start, and in all pairs are 0.4 % better and triples 0.9 % worse,
 which hangs on two of them (bench/LOG.md)."""
+LAST_STEPS = 150
+"""Steps of the last fit where it starts from a judged mixture of as many components, which has seen nine
+tenths of the signal. It ends nearer to balance than PILOT_STEPS and more from the start do (bench/LOG.md)."""
 MIN_COMPONENTS, WIDE_CODES = 250, 1500
 """Components at least; with more codes than WIDE_CODES fewer in proportion: noise on so many pairs hides
 more."""
@@ -58,10 +61,9 @@ WHOLE_SIGNAL, WHOLE_ATTRIBUTES, JUDGED_COMPONENTS = 3e4, 32, 400
 blocks: few components flatter these where noise is small. Of 12 such releases of the choosing half they
 decide otherwise than pilots in five, each time for the better, by 2 to 11 % of the error in pairs; of 23
 below in two, by 1 and 3 %. JUDGED_COMPONENTS decide as all do on six releases, in a third to a fifth of the
-time; fewer steps do not. Up to as many attributes they have the last word on another penalty than the rule's:
-of 12 cells of the choosing half pairs are 1 to 6 % nearer in six and 1 % further in one, and repeats spread
-less. Of three tables of more attributes one would gain 3 %, two nothing, in up to twice the time
-(bench/LOG.md)."""
+time; fewer steps do not. Up to as many attributes they have the last word on a smaller penalty than the
+rule's: of 12 cells of the choosing half pairs are 0.5 to 6 % nearer in five, 2 % further in two, and repeats
+spread less. Of three tables of more attributes one would gain 3 %, two nothing (bench/LOG.md)."""
 BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
 """With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
 and what for shares of states over that."""
@@ -227,8 +229,8 @@ def choose_setting(
         plain: The one without latent blocks.
         nested: The one with latent blocks, if there are any; it is the default.
         penalties: Whether other penalties are tried.
-        larger: How what pilots chose against the usual setting is fitted to be judged once more; None to
-            believe them.
+        larger: How a smaller penalty than the usual one is fitted to be judged once more; None to believe
+            the pilots.
         clear: Whether noise is so small that the two that are left, with latent blocks and without, are
             judged once more too.
     """
@@ -246,23 +248,27 @@ def choose_setting(
             rival = trials.change_penalty(pilot, other, factor)
             best, other = (rival, best) if trials.prefers(rival, best) else (best, rival)
     usual = (nested if best.setting.groups else plain).setting.penalty
-    found = best.setting.penalty
-    best = confirm_penalty(trials, larger, best, usual)
+    confirmed = confirm_penalty(trials, larger, best, usual)
     if larger is None or not clear or trials.is_late():
-        return best
-    penalty = other.setting.penalty * (best.setting.penalty / found)
-    best, other = (trials.fit(larger, one) for one in (best.setting, replace(other.setting, penalty=penalty)))
-    return other if trials.prefers(other, best) else best
+        return confirmed
+    if confirmed is best:
+        # The pilots chose the usual penalty or a larger one, so that no larger mixture was fitted.
+        confirmed, rival = trials.fit(larger, best.setting), trials.fit(larger, other.setting)
+    else:
+        taken_back = confirmed.setting.penalty / best.setting.penalty
+        rival = trials.change_penalty(larger, trials.fit(larger, other.setting), taken_back)
+    return rival if trials.prefers(rival, confirmed) else confirmed
 
 
 def confirm_penalty(
     trials: Trials, larger: Mixture | None, best: Candidate[MixtureModel], usual: float
 ) -> Candidate[MixtureModel]:
-    """The penalty that pilots chose, or the nearest to the usual one that larger mixtures find as good.
+    """A smaller penalty than the usual one that pilots chose, or what larger mixtures find as good.
 
     Few components hold less of the dependence and flatter a smaller penalty for it. From the penalty that was
     chosen, one factor of STEP after the other is taken back while what is left is not better by a standard
-    error.
+    error. The first fit takes all steps; penalties take CHANGE_STEPS from there, as in `search_penalties`. A
+    larger penalty than the usual one is believed.
 
     Args:
         trials: What they are fitted to and judged by.
@@ -271,15 +277,14 @@ def confirm_penalty(
         usual: The penalty of the rule.
     """
     penalty = best.setting.penalty
-    if larger is None or math.isclose(penalty, usual) or trials.is_late():
+    if larger is None or penalty >= usual or trials.is_late():
         return best
-    best = trials.fit(larger, best.setting)
-    # As many steps as the search takes at most.
-    for _ in range(MOST_STEPS):
-        if math.isclose(penalty, usual) or trials.is_late():
-            break
-        penalty *= STEP if penalty < usual else 1.0 / STEP
-        nearer = trials.fit(larger, replace(best.setting, penalty=penalty))
+    first = trials.fit(larger, best.setting)
+    best = trials.change_penalty(larger, first, 1.0)
+    # A search halves the usual penalty, so that doubling ends at it.
+    while penalty < usual and not trials.is_late():
+        penalty *= STEP
+        nearer = trials.change_penalty(larger, first, penalty / first.setting.penalty)
         if trials.prefers(best, nearer):
             break
         best = nearer
