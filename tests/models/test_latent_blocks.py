@@ -18,7 +18,7 @@ from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.objective import LatentBlockPart, Objective, Point, point
-from margrave.models.mixture.policy import Setting
+from margrave.models.mixture.policy import Choice, Setting
 from margrave.models.mixture.score_moments import find_score_moments
 from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.domain import Domain
@@ -233,7 +233,7 @@ def test_pairs_inside_a_nest_that_are_inferred_stay_about_independent() -> None:
         else:
             made.append(InferredMarginal(clique, np.full((8, 8), ROWS / 64), 20.0, 0.0, 0.01))
     mixture = Mixture(components=16, refinements=0)
-    model = mixture.fit_at(Setting(20.0, ((0, 1, 2, 3),)), domain, made, float(ROWS), FULL)
+    model = mixture.fit_at(Choice(Setting(20.0, ((0, 1, 2, 3),))), domain, made, float(ROWS), FULL)
     found = {m.clique: dependence(model.project(m.clique) / ROWS) for m in made}
     assert found["a", "b"] > 0.4
     assert found["c", "d"] > 0.4

@@ -263,11 +263,11 @@ def test_labels_under_much_noise_have_to_be_better_than_the_mixture(sigma: float
     domain, made = flags(sigma)
     choice = Mixture().choose(domain, pool(domain, made), 20_000.0)
     assert choice.setting.refinements == refinements
-    model = Mixture(components=20, steps=20).fit_at(choice.setting, domain, made, None, FULL)
+    model = Mixture(components=20, steps=20).fit_at(choice, domain, made, None, FULL)
     assert isinstance(model, MixtureModel)
     assert (model.refinements is not None) == refinements
     told = Mixture(components=20, steps=20, target="c")
-    asked = told.fit_at(choice.setting, domain, made, None, FULL)
+    asked = told.fit_at(choice, domain, made, None, FULL)
     assert isinstance(asked, MixtureModel)
     assert asked.refinements is not None
     assert asked.refinements.names[-1] == "c"
