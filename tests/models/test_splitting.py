@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models._base.pooling import FLOOR, Pooled, compare, halves
+from margrave.models._base.pooling import FLOOR, Pooled, compare, halves, weigh_tables
 
 SIGMA = 4.0
 
@@ -86,6 +86,37 @@ def test_without_noise_the_difference_is_that_of_the_errors() -> None:
         still, _ = compare([one], [other], [Pooled(("a", "b"), truth, sigma)], rows)
         squares += (moved - still) ** 2
     assert spread == pytest.approx(np.sqrt(squares), rel=1e-5)
+
+
+def test_a_table_of_much_more_noise_than_others_counts_less() -> None:
+    def pair(name: str, sigma: float) -> Pooled:
+        return Pooled(("a", name), np.zeros((2, 3)), np.full((2, 3), sigma))
+
+    one_way = Pooled(("a",), np.zeros(2), np.full(2, 90.0))
+    unmeasured = Pooled(("b", "c"), np.zeros((2, 2)), np.full((2, 2), 90.0), inferred=True)
+    judged = [one_way, pair("b", 1.0), pair("c", 3.0), pair("d", 3.0), pair("e", 12.0), unmeasured]
+    # Of four pairs the median is 3.
+    assert weigh_tables(judged) == pytest.approx([1.0, 1.0, 1.0, 1.0, 1.0 / 16.0, 1.0])
+    assert weigh_tables([one_way, unmeasured]).tolist() == [1.0, 1.0]
+    # The cells' mean variance counts, not their mean deviation.
+    mixed = Pooled(("a", "b"), np.zeros((1, 2)), np.array([[1.0, 7.0]]))
+    assert weigh_tables([mixed, pair("c", 5.0), pair("d", 10.0)]) == pytest.approx([1.0, 1.0, 0.25])
+
+
+def test_one_very_noisy_pair_does_not_hide_what_the_others_say() -> None:
+    truth = np.array([[400.0, 100.0], [100.0, 400.0]])
+    flat, rows = np.full((2, 2), 250.0), 1000.0
+    rng, gains = np.random.default_rng(5), []
+    for _ in range(50):
+        sigmas = (10.0, 10.0, 10.0, 2000.0)
+        judged = [
+            Pooled(("a", name), truth + sigma * rng.standard_normal((2, 2)), np.full((2, 2), sigma))
+            for name, sigma in zip("bcde", sigmas, strict=True)
+        ]
+        gain, spread = compare([truth] * 4, [flat] * 4, judged, rows)
+        gains.append(gain / spread)
+    # Some 26 standard errors, as without the noisy pair; less than one if that counted alike.
+    assert max(gains) < -15.0
 
 
 def test_a_model_without_dependence_loses_to_one_that_is_as_far_off_and_keeps_it() -> None:
