@@ -114,6 +114,7 @@ def test_one_very_noisy_pair_does_not_hide_what_the_others_say() -> None:
             for name, sigma in zip("bcde", sigmas, strict=True)
         ]
         gain, spread = compare([truth] * 4, [flat] * 4, judged, rows)
+        assert (type(gain), type(spread)) == (float, float)
         gains.append(gain / spread)
     # Some 26 standard errors, as without the noisy pair; less than one if that counted alike.
     assert max(gains) < -15.0

@@ -293,7 +293,8 @@ def compare(
         The difference, below 0 where the rival is better, and its standard error.
     """
     gain, variance = 0.0, 0.0
-    for table, share, one, other in zip(judged, weigh_tables(judged), rival, default, strict=True):
+    weights = weigh_tables(judged).tolist()
+    for table, share, one, other in zip(judged, weights, rival, default, strict=True):
         if one.ndim == 2 and not table.inferred:
             mine, its = np.ascontiguousarray(one, float), np.ascontiguousarray(other, float)
             noisy, sigma = np.ascontiguousarray(table.values), np.ascontiguousarray(table.sigma)
