@@ -110,7 +110,7 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     from margrave.models._mixture.latent_blocks import group_attributes
     from margrave.models.auto import Auto, rank_pairs
     from margrave.models.mixture import Mixture
-    from margrave.models.mixture.policy import Trials, set_policy
+    from margrave.models.mixture.policy import Choice, Trials, set_policy
     from margrave.schema.encode import encode
     from margrave.select.all_pairs import AllPairs
 
@@ -135,7 +135,7 @@ def once(word: str, epsilon: float) -> dict[str, object]:
     rules = [set_policy(sum(domain.sizes), signal, own, total) for own in ((), groups)[: 1 + bool(groups)]]
     settings = [replace(rule, penalty=factor * rule.penalty) for factor in FACTORS for rule in rules]
     halves = [trials.fit_model(mixture, setting) for setting in settings]
-    whole = [mixture.fit_at(setting, domain, measurements, total, FULL) for setting in settings]
+    whole = [mixture.fit_at(Choice(setting), domain, measurements, total, FULL) for setting in settings]
     ranked = rank_pairs(domain, tables, choice.dependence)
     if ranked:
         half = [table.measurement for table in trials.half]
