@@ -88,6 +88,10 @@ def test_without_noise_the_difference_is_that_of_the_errors() -> None:
     assert spread == pytest.approx(np.sqrt(squares), rel=1e-5)
 
 
+def weights(judged: list[Pooled]) -> list[float]:
+    return [table.weight for table in weigh_tables(judged)]
+
+
 def test_a_table_of_much_more_noise_than_others_counts_less() -> None:
     def pair(name: str, sigma: float) -> Pooled:
         return Pooled(("a", name), np.zeros((2, 3)), np.full((2, 3), sigma))
@@ -96,11 +100,15 @@ def test_a_table_of_much_more_noise_than_others_counts_less() -> None:
     unmeasured = Pooled(("b", "c"), np.zeros((2, 2)), np.full((2, 2), 90.0), inferred=True)
     judged = [one_way, pair("b", 1.0), pair("c", 3.0), pair("d", 3.0), pair("e", 12.0), unmeasured]
     # Of four pairs the median is 3.
-    assert weigh_tables(judged) == pytest.approx([1.0, 1.0, 1.0, 1.0, 1.0 / 16.0, 1.0])
-    assert weigh_tables([one_way, unmeasured]).tolist() == [1.0, 1.0]
+    assert weights(judged) == pytest.approx([1.0, 1.0, 1.0, 1.0, 1.0 / 16.0, 1.0])
+    assert weights([one_way, unmeasured]) == [1.0, 1.0]
     # The cells' mean variance counts, not their mean deviation.
     mixed = Pooled(("a", "b"), np.zeros((1, 2)), np.array([[1.0, 7.0]]))
-    assert weigh_tables([mixed, pair("c", 5.0), pair("d", 10.0)]) == pytest.approx([1.0, 1.0, 0.25])
+    assert weights([mixed, pair("c", 5.0), pair("d", 10.0)]) == pytest.approx([1.0, 1.0, 0.25])
+    # Halves of split noise are weighed by the noise that they have.
+    measured = [table for table in judged if not table.inferred]
+    _, split = halves(measured, np.random.default_rng(0))
+    assert [table.weight for table in split] == pytest.approx([1.0, 1.0, 1.0, 1.0, 1.0 / 16.0])
 
 
 def test_one_very_noisy_pair_does_not_hide_what_the_others_say() -> None:
@@ -113,7 +121,7 @@ def test_one_very_noisy_pair_does_not_hide_what_the_others_say() -> None:
             Pooled(("a", name), truth + sigma * rng.standard_normal((2, 2)), np.full((2, 2), sigma))
             for name, sigma in zip("bcde", sigmas, strict=True)
         ]
-        gain, spread = compare([truth] * 4, [flat] * 4, judged, rows)
+        gain, spread = compare([truth] * 4, [flat] * 4, weigh_tables(judged), rows)
         assert (type(gain), type(spread)) == (float, float)
         gains.append(gain / spread)
     # Some 26 standard errors, as without the noisy pair; less than one if that counted alike.

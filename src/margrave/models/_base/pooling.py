@@ -37,6 +37,7 @@ class Pooled:
         distance: If so, its appraised total variation from the product of its one-ways.
         uncertainty: The standard deviation of that distance.
         product: Its rank product, if that was measured by itself.
+        weight: What its error counts where models are compared.
     """
 
     clique: Clique
@@ -46,6 +47,7 @@ class Pooled:
     distance: float = 0.0
     uncertainty: float = math.inf
     product: RankProduct | None = None
+    weight: float = 1.0
 
     @property
     def measurement(self) -> NoisyMarginal:
@@ -227,7 +229,8 @@ def halves(
 ) -> tuple[list[Pooled], list[Pooled]]:
     """Measurements to fit on and measurements to judge by, with independent noise.
 
-    Inferred tables hold no noise and stay as they are in both.
+    Inferred tables hold no noise and stay as they are in both. What is judged by has its weights
+    (`weigh_tables`).
 
     Args:
         tables: One table a clique, as from `pool`.
@@ -248,7 +251,28 @@ def halves(
         judged.append(
             Pooled(table.clique, table.values - noise / root, table.sigma * math.sqrt(1 + 1 / share))
         )
-    return fitted, judged
+    return fitted, weigh_tables(judged)
+
+
+def weigh_tables(judged: Sequence[Pooled]) -> list[Pooled]:
+    """The same tables, with what the error in each counts in `compare`.
+
+    1, but for measured tables of several attributes with more noise than their median: (median / noise)^2,
+    the noise of a table being the root of its cells' mean variance. A pair that was bought for a sliver of
+    rho may have forty times the noise of the others; its error is estimated without bias, and hides all the
+    others' all the same. Pairs of the choosing half at 0.2 are up to 3 % nearer for it (bench/LOG.md).
+    """
+    noise = np.array(
+        [
+            0.0 if table.inferred or len(table.clique) == 1 else math.sqrt(np.square(table.sigma).mean())
+            for table in judged
+        ]
+    )
+    usual = float(np.median(noise[noise > 0.0])) if (noise > 0.0).any() else 0.0
+    return [
+        replace(table, weight=(usual / own) ** 2) if own > usual else table
+        for table, own in zip(judged, noise.tolist(), strict=True)
+    ]
 
 
 SURE = 1.0
@@ -267,8 +291,8 @@ def compare(
 ) -> tuple[float, float]:
     """Estimated error of one model less that of another, and the estimate's standard error.
 
-    The error of a model M, in proportions, is a sum over all measured tables, each times its weight
-    (`weigh_tables`), of
+    The error of a model M, in proportions, is a sum over all measured tables, each times its weight,
+    of
 
         sum over cells of v (M - truth)^2   and, in a pair,   sum over cells of v (L M - L truth)^2
 
@@ -293,13 +317,12 @@ def compare(
         The difference, below 0 where the rival is better, and its standard error.
     """
     gain, variance = 0.0, 0.0
-    weights = weigh_tables(judged).tolist()
-    for table, share, one, other in zip(judged, weights, rival, default, strict=True):
+    for table, one, other in zip(judged, rival, default, strict=True):
         if one.ndim == 2 and not table.inferred:
             mine, its = np.ascontiguousarray(one, float), np.ascontiguousarray(other, float)
             noisy, sigma = np.ascontiguousarray(table.values), np.ascontiguousarray(table.sigma)
             more, spread = _compare_pair(mine, its, noisy, sigma, float(rows))
-            gain, variance = gain + share * more, variance + share**2 * spread
+            gain, variance = gain + table.weight * more, variance + table.weight**2 * spread
             continue
         one, other = one / rows, other / rows
         if table.inferred:
@@ -310,28 +333,10 @@ def compare(
         weight = 1.0 / (mean + FLOOR)
         # v (M^2 - M'^2 - 2 (M - M') B) is v (M - M') (M + M' - 2 B).
         step, off = one - other, one + other - 2.0 * table.values / rows
-        pull = share * weight * step
+        pull = table.weight * weight * step
         gain += float((pull * off).sum())
         variance += float(((2.0 * pull * table.sigma / rows) ** 2).sum())
     return gain, math.sqrt(variance)
-
-
-def weigh_tables(judged: Sequence[Pooled]) -> Floats:
-    """What the error in each table counts in `compare`, shape [tables].
-
-    1, but for measured tables of several attributes with more noise than their median: (median / noise)^2,
-    the noise of a table being the root of its cells' mean variance. A pair that was bought for a sliver of
-    rho may have forty times the noise of the others; its error is estimated without bias, and hides all the
-    others' all the same. Pairs of the choosing half at 0.2 are up to 3 % nearer for it (bench/LOG.md).
-    """
-    noise = np.array(
-        [
-            0.0 if table.inferred or len(table.clique) == 1 else math.sqrt(np.square(table.sigma).mean())
-            for table in judged
-        ]
-    )
-    usual = float(np.median(noise[noise > 0.0])) if (noise > 0.0).any() else 0.0
-    return np.minimum(usual / np.maximum(noise, 1e-300), 1.0) ** 2 if usual else np.ones(len(judged))
 
 
 @compile_kernel
