@@ -44,10 +44,13 @@ LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?:|mailto:|#)([^)\s#]
 
 
 def on_config(config: Any) -> Any:
-    """Fills in the navigation of the reference."""
+    """Fills in the navigation: the reference, and the pages of methods in the order of their names."""
     for entry in config["nav"]:
         if isinstance(entry, dict) and "Python" in entry:
             entry["Python"] = [{module: reference_page(module)} for module in MODULES]
+        if isinstance(entry, dict) and "Methods" in entry:
+            pages = sorted(f"methods/{page.name}" for page in (ROOT / "docs" / "methods").glob("*.md"))
+            entry["Methods"] += [page for page in pages if page not in entry["Methods"]]
     return config
 
 

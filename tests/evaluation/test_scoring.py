@@ -5,12 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from columns_only import COLUMNS_ONLY
 from counted import encoded
 from people import SCHEMA, made
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -70,14 +68,14 @@ def test_real_rows_and_shuffled_ones_bracket(name: str) -> None:
     )
     facts = METRICS[name].facts
     sign = 1 if facts.better == "higher" else -1
-    if name == "attack_singling_out_1way":  # it looks at single columns
+    if facts.discloses and facts.single_columns:
         assert itself.value == shuffled.value > drawn.value
     elif facts.discloses:
         assert itself.value > drawn.value > shuffled.value
     elif name == "dependence_invented":  # dependence that is lost is not invented
         assert itself.value == 0
         assert max(drawn.value, shuffled.value) < 0.02
-    elif name in COLUMNS_ONLY:
+    elif facts.single_columns:
         assert sign * (shuffled.value - drawn.value) > 0
         assert abs(shuffled.value - itself.value) < 1e-6
     else:
@@ -206,14 +204,3 @@ def test_what_is_read_is_what_is_said() -> None:
     names = [name for name in METRICS if METRICS[name].facts.reads != "values"]
     assert score_metrics(Task(*bare, SCHEMA), names) == score_metrics(Task(real, synthetic, SCHEMA), names)
     assert any(isinstance(column, Binned) for column in SCHEMA.columns)
-
-
-def test_every_metric_is_in_the_guide() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
-    lines = [line for line in page.splitlines() if line.startswith("| `") and line.count("|") == 8]
-    for name, one in METRICS.items():
-        row = next((line for line in lines if f"`{name}`" in line), "")
-        assert row, f"docs/metrics.md has no row for {name}"
-        cells = [cell.strip() for cell in row.split("|")]
-        assert cells[2] == one.facts.better, name
-        assert cells[6] == one.facts.reads, name

@@ -193,7 +193,12 @@ class CodesLost:
     facts: ClassVar[Facts] = Facts(
         "codes_lost",
         "Share of the codes of all columns that real rows have and no synthetic row has.",
+        title="Codes lost",
+        group="Single columns",
+        source="folklore",
+        cost="one table of counts a column",
         reads="rows",
+        single_columns=True,
     )
 
     def run(self, task: Any) -> Any:

@@ -10,7 +10,6 @@ show.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pytest
 from faithful_door import Recorder, Replayed, budget, chain, opened
 
 import margrave as mg
+import margrave.select as room
 from margrave.models.auto import Auto
 from margrave.models.compressed import Compressed
 from margrave.models.gated import Gated
@@ -96,9 +96,26 @@ TORCH: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     ),
     "rap++": (lambda: TopQ(rounds=2, q=2), lambda: Relaxed(rows=10, steps=10, blocks="points", thresholds=1)),
 }
+ONE_ANSWER = {"slice_training", "slices", "training", "votes"}
+"""`Training` and `Votes` ask for one answer, a trained network, and are tested where it is trained; `Slices`
+and `SliceTraining` ask for one as well, and refuse one of the adjacencies."""
+
+
+def strategies() -> dict[str, Callable[[], Any]]:
+    """The strategies of the library by name."""
+    found = [getattr(room, name) for name in room.__all__]
+    return {one.name: one for one in found if hasattr(one, "name")}
+
+
+def plain() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Strategies without a row above, with their own settings."""
+    listed = {strategy().name for strategy, _ in (LIGHT | TORCH).values()} | ONE_ANSWER
+    return {name: (strategy, PGM) for name, strategy in strategies().items() if name not in listed}
+
+
 CASES = [
     pytest.param(strategy, fitter, id=name, marks=[pytest.mark.needs_extra("torch")] if name in TORCH else [])
-    for name, (strategy, fitter) in (LIGHT | TORCH).items()
+    for name, (strategy, fitter) in (LIGHT | TORCH | plain()).items()
 ]
 
 
@@ -129,17 +146,10 @@ def test_a_run_follows_from_its_answers(
 
 
 def test_every_strategy_of_the_library_is_among_them() -> None:
-    import margrave.select as room
-
-    used = {strategy().name for strategy, _ in (LIGHT | TORCH).values()}
-    names = {getattr(room, name).name for name in room.__all__ if hasattr(getattr(room, name), "name")}
-    # `Training` and `Votes` ask for one answer, a trained network, and are tested where it is trained;
-    # `Slices` and `SliceTraining` ask for one as well, and refuse one of the adjacencies above.
-    differ = used ^ (names - {"slices", "slice_training", "training", "votes"})
-    assert not differ, (
-        f"{differ} of margrave.select need a row in LIGHT of {Path(__file__).name}, or in TORCH if "
-        "the fitter needs PyTorch: the strategy, with few rounds, and a fitter that is done at once."
-    )
+    """With few rounds and a fitter that is done at once where LIGHT or TORCH say so, else with its own."""
+    used = {strategy().name for strategy, _ in (LIGHT | TORCH | plain()).values()}
+    assert used | ONE_ANSWER == set(strategies())
+    assert not used & ONE_ANSWER
 
 
 def test_a_strategy_that_reads_more_than_answers_is_caught() -> None:

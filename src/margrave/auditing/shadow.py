@@ -98,6 +98,8 @@ FACTS = Facts(
     "attack_shadow",
     "Chance that a classifier of synthetic tables, trained on runs with and without a record, ranks a run "
     "with it above one without: 0.5 is guessing.",
+    title="Attack: shadow models",
+    group="What the rows may give away",
     goal=0.5,
     source="Stadler, Oprisanu and Troncoso 2022; Houssiau et al. 2022 (TAPAS) for targeted queries",
     cost="two runs of the method for each pair of runs and each target",

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.evaluation.distance import cramers_v, shares, total_variation
 from margrave.evaluation.rows import Shuffled, batches, bootstrap
-from margrave.evaluation.score import Score
+from margrave.evaluation.score import Group, Score
 from margrave.evaluation.task import draw_pairs, say_sample, shown_pairs
 from margrave.schema.columns import Binned, Listed
 from margrave.schema.domain import Clique, Domain
@@ -362,12 +362,14 @@ class _Run:
 def _make_scores(
     tv: dict[int, dict[str, list[float]]], association: dict[str, list[float]], sampled: str
 ) -> tuple[tuple[Score, ...], dict[str, dict[str, float]]]:
-    families = [
+    families: list[tuple[str, str, dict[str, list[float]], str, str, Group]] = [
         (
             f"tv_{width}",
             f"{len(tv[width]['synthetic'])} {word}",
             tv[width],
             f"total variation between the real and the other table of shares, over {word}",
+            f"Total variation, {('one column', 'two columns', 'three columns')[width - 1]}",
+            "Single columns" if width == 1 else "Several columns at once",
         )
         for width, word in WIDTHS.items()
     ]
@@ -377,12 +379,14 @@ def _make_scores(
             f"{len(association['synthetic'])} pairs",
             association,
             "absolute difference of Cramér's V between the real and the other table, over pairs",
+            "Association error",
+            "Dependence between columns",
         )
     )
     scores: list[Score] = []
     references: dict[str, dict[str, float]] = {name: {} for name in TABLES[1:]}
     # A table of one column has no pairs, so no score of them either.
-    for key, scope, values, definition in families:
+    for key, scope, values, definition, title, group in families:
         if not values["synthetic"]:
             continue
         for word, reduce in (("mean", np.mean), ("max", np.max)):
@@ -401,6 +405,8 @@ def _make_scores(
                 source=SOURCES[key],
                 cost=COST,
                 note=note,
+                title=f"{title}, {word}",
+                group=group,
             )
             scores.append(score)
             for reference in references:

@@ -276,10 +276,12 @@ def score_classifier(
     chances = _chances(train, test, target, schema, seed)
     actual, scope = test.column(target), f"predict {target}"
     accuracy = float((chances.argmax(axis=1) == actual).mean())
-    scores = [Score("accuracy", accuracy, "higher", scope, ACCURACY)]
+    scores = [
+        Score("accuracy", accuracy, "higher", scope, ACCURACY, title="Right classes", group="Prediction")
+    ]
     area = one_against_rest(actual, chances)
     if area is not None:
-        scores.append(Score("auc", area, "higher", scope, AUC))
+        scores.append(Score("auc", area, "higher", scope, AUC, title="AUC", group="Prediction"))
     return tuple(scores)
 
 

@@ -212,6 +212,8 @@ def add_overall(comparison: Comparison) -> Comparison:
         cost="none beside its parts",
         parts=parts,
         note="" if parts else "none of its parts is defined",
+        title="Overall",
+        group="Overall",
     )
     beside = {name: _mean(split_overall(values)) for name, values in comparison.references.items()}
     # References get the same mean of the same parts, so that they can be read beside it.

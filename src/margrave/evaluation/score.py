@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,21 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 
 Better = Literal["lower", "higher"]
+Group = Literal[
+    "Overall",
+    "First look",
+    "Single columns",
+    "Dependence between columns",
+    "Several columns at once",
+    "Questions asked of the table",
+    "Prediction",
+    "Telling synthetic rows from real ones",
+    "Rules",
+    "What the rows may give away",
+    "More",
+]
+GROUPS: tuple[Group, ...] = get_args(Group)
+"""Headings under which a page puts scores, in its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +52,8 @@ class Score:
         note: What was left out, or why there is no value; empty if nothing.
         private: Whether it reads private rows, so that it must not be published.
         words: What stands out, whole sentences, the worst first.
+        title: What a page calls it; the name in words if it is empty.
+        group: The heading under which a page puts it.
     """
 
     name: str
@@ -53,6 +70,8 @@ class Score:
     note: str = ""
     private: bool = True
     words: tuple[str, ...] = ()
+    title: str = ""
+    group: Group = "More"
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; a value that is not defined is null. **Not private**."""
@@ -71,6 +90,8 @@ class Score:
             "note": self.note,
             "private": self.private,
             "words": list(self.words),
+            "title": self.title,
+            "group": self.group,
         }
 
 
@@ -85,6 +106,8 @@ class Facts:
     Args:
         name: A short name, unique in the table of metrics.
         definition: What the number means, a whole sentence.
+        title: What a page calls it; the name in words if it is empty.
+        group: The heading under which a page puts it, of `GROUPS`.
         better: Whether a good table has a lower or a higher value.
         low: Least value; None if there is none.
         high: Greatest value; None if there is none.
@@ -96,10 +119,17 @@ class Facts:
         discloses: Whether it is about what the synthetic rows give away, not about how good they are.
         needs: What it is not defined without: "target" (a column to predict), "held_out" (real rows),
             "rules".
+        single_columns: Whether it looks at each column alone, so that shuffled columns are as good as the
+            table itself.
+
+    Raises:
+        InputError: There is no such group.
     """
 
     name: str
     definition: str
+    title: str = ""
+    group: Group = "More"
     better: Better = "lower"
     low: float | None = 0.0
     high: float | None = 1.0
@@ -109,6 +139,11 @@ class Facts:
     reads: Literal["counts", "rows", "values"] = "counts"
     discloses: bool = False
     needs: tuple[Literal["target", "held_out", "rules"], ...] = ()
+    single_columns: bool = False
+
+    def __post_init__(self) -> None:
+        if self.group not in GROUPS:
+            raise InputError(invalid("group", f"one of {list(GROUPS)}", "Name a heading.", got=self.group))
 
     def score(
         self,
@@ -126,6 +161,8 @@ class Facts:
             parts=dict(parts or {}),
             note=note,
             words=words,
+            title=self.title,
+            group=self.group,
         )
 
     def undefined_score(self, scope: str, note: str) -> Score:

@@ -88,10 +88,21 @@ class Curves:
         """The areas of one synthetic table."""
         curve = next(curve for curve in self.tables if curve.name == name)
         scope = f"find {self.found}"
-        entries = (("roc_auc", curve.auc, AUC), ("average_precision", curve.average_precision, PRECISION))
+        entries = (
+            ("roc_auc", "Area under the ROC curve", curve.auc, AUC),
+            ("average_precision", "Area under precision and recall", curve.average_precision, PRECISION),
+        )
         return tuple(
-            Score(key, value, "higher", scope, text, high=1.0, source=SOURCE, cost=COST, note=self.how)
-            for key, value, text in entries
+            Score(
+                *(key, value, "higher", scope, text),
+                high=1.0,
+                source=SOURCE,
+                cost=COST,
+                note=self.how,
+                title=title,
+                group="Prediction",
+            )
+            for key, title, value, text in entries
         )
 
     @property

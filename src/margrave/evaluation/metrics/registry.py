@@ -9,7 +9,6 @@ and SDNist as released; docs/metrics.md says where a definition had to be filled
 from __future__ import annotations
 
 from margrave.errors import InputError, invalid
-from margrave.evaluation.attacks import AttributeInference, Linkability, MembershipInference, SinglingOut
 from margrave.evaluation.distance import total_variation
 from margrave.evaluation.metrics import efficiency as learnt
 from margrave.evaluation.metrics.dependence import (
@@ -20,6 +19,7 @@ from margrave.evaluation.metrics.dependence import (
     pearson_difference,
     similarity,
 )
+from margrave.evaluation.metrics.disclosure import DISCLOSURE
 from margrave.evaluation.metrics.efficiency import Propensity, RegressionOverlap
 from margrave.evaluation.metrics.first_look import FirstLook
 from margrave.evaluation.metrics.marginals import (
@@ -35,7 +35,7 @@ from margrave.evaluation.metrics.marginals import (
     l1_distance,
 )
 from margrave.evaluation.metrics.orders import OrderBroken, RankSlope
-from margrave.evaluation.metrics.rows import ApparentMatch, BrokenRules, UniqueExactMatch
+from margrave.evaluation.metrics.rows import BrokenRules
 from margrave.evaluation.score import Facts
 from margrave.evaluation.task import Metric
 from margrave.extensions import add_entry, find_entry, load_extensions
@@ -48,6 +48,8 @@ DEPENDENCE: tuple[Metric, ...] = (
             "dependence_invented",
             "Mean over all pairs of columns of the dependence that the synthetic table has beyond the real "
             "one and beyond sampling noise, as a share of the most that its margins allow.",
+            title="Dependence invented, mean",
+            group="Dependence between columns",
             source="docs/metrics.md, dependence",
             cost=ALL_PAIRS,
             reads="rows",
@@ -58,6 +60,8 @@ DEPENDENCE: tuple[Metric, ...] = (
             "dependence_kept",
             "Share of the dependence of pairs of columns, above what independence and sampling noise give, "
             "that the synthetic table has cell by cell too; what it invents does not count.",
+            title="Share of dependence kept",
+            group="Dependence between columns",
             better="higher",
             goal=1.0,
             source="docs/metrics.md, dependence",
@@ -70,6 +74,8 @@ DEPENDENCE: tuple[Metric, ...] = (
             "order_broken",
             "Share of synthetic rows that break an order of two columns, such as a first date before a last "
             "one, that no real row breaks though independent columns would.",
+            title="Rows that break an order",
+            group="Dependence between columns",
             source="docs/metrics.md, order",
             cost="one scan of two columns a pair, most of which end at once",
             reads="values",
@@ -80,6 +86,8 @@ DEPENDENCE: tuple[Metric, ...] = (
             "rank_slope",
             "Slope through the origin of the synthetic on the real rank correlations, over all pairs of "
             "columns of numbers or ordered codes: 1 if they are kept, 0 if they are lost.",
+            title="Slope of rank correlations",
+            group="Dependence between columns",
             better="higher",
             low=None,
             high=None,
@@ -93,115 +101,20 @@ DEPENDENCE: tuple[Metric, ...] = (
 """In the order of their names."""
 
 
-ATTACKS: tuple[Metric, ...] = (
-    AttributeInference(
-        Facts(
-            "attack_attribute",
-            "Share of right guesses of one column by the nearest synthetic row in all others, for real rows "
-            "minus for held-out rows.",
-            low=-1.0,
-            goal=None,
-            source="Giomi et al. 2023 (Anonymeter)",
-            cost="compares 2,000 rows with 50,000",
-            reads="values",
-            discloses=True,
-            needs=("target", "held_out"),
-        )
-    ),
-    MembershipInference(
-        Facts(
-            "attack_density",
-            "Chance that the ratio of synthetic to reference density is higher for a real row than for a "
-            "held-out row: 0.5 is guessing.",
-            goal=None,
-            source="van Breugel et al. 2023 (DOMIAS), with nearest-neighbour densities",
-            cost="compares 2,000 rows with 100,000",
-            reads="values",
-            discloses=True,
-            needs=("held_out",),
-        ),
-        "density",
-    ),
-    Linkability(
-        Facts(
-            "attack_linkability",
-            "Share of what is left to gain that an attacker gains on real rows over held-out ones by linking "
-            "two lists of columns through their ten nearest synthetic rows.",
-            goal=None,
-            source="Giomi et al. 2023 (Anonymeter)",
-            cost="compares 1,000 rows with 50,000",
-            reads="values",
-            discloses=True,
-            needs=("held_out",),
-        )
-    ),
-    MembershipInference(
-        Facts(
-            "attack_nearest",
-            "Chance that the nearest synthetic row is nearer to a real row than to a held-out row: 0.5 is "
-            "guessing.",
-            goal=None,
-            source="Chen et al. 2020 (GAN-leaks), distance to the nearest row",
-            cost="compares 2,000 rows with 50,000",
-            reads="values",
-            discloses=True,
-            needs=("held_out",),
-        )
-    ),
-    SinglingOut(
-        Facts(
-            "attack_singling_out",
-            "Share of what is left to gain that an attacker gains on real rows over held-out ones by asking "
-            "for the values that single out a synthetic row in three columns.",
-            goal=None,
-            source="Giomi et al. 2023 (Anonymeter)",
-            cost="asks at most 10,000 predicates of at most 50,000 rows",
-            reads="values",
-            discloses=True,
-            needs=("held_out",),
-        )
-    ),
-    SinglingOut(
-        Facts(
-            "attack_singling_out_1way",
-            "The same for values and extremes that only one synthetic row has in a single column.",
-            goal=None,
-            source="Giomi et al. 2023 (Anonymeter)",
-            cost="asks at most 500 predicates",
-            reads="values",
-            discloses=True,
-            needs=("held_out",),
-        ),
-        width=1,
-    ),
-)
-"""In the order of their names."""
-
-
 PAIRS = "one table of counts a pair of columns"
 TRAINING = "trains models on at most 50,000 rows"
 SCANS = "one scan of three columns a query"
 PROJECTED = "one sort of the cells a pair and direction"
 
 _ALL: tuple[Metric, ...] = (
-    *ATTACKS,
+    *DISCLOSURE,
     *DEPENDENCE,
-    ApparentMatch(
-        Facts(
-            "apparent_match",
-            "Share of real rows that are unique in the columns an outsider may know, and of which just one "
-            "synthetic row has the same values there.",
-            goal=None,
-            source="SDNist 2.5, apparent match distribution",
-            cost="sorts the rows once a column",
-            reads="rows",
-            discloses=True,
-        )
-    ),
     MeanDistance(
         Facts(
             "association_difference",
             "Mean absolute difference of Cramér's V between the two tables, over pairs of columns.",
+            title="Error of Cramér's V, mean",
+            group="Dependence between columns",
             source="Cramér 1946, section 21.9; the counterpart of SDNist's correlations for any column",
             cost=PAIRS,
         ),
@@ -213,6 +126,8 @@ _ALL: tuple[Metric, ...] = (
             "average_sw1",
             "Mean over pairs of columns of the sliced 1-Wasserstein distance between the two tables, codes "
             "spread evenly over [0, 1].",
+            title="Sliced transport distance of pairs",
+            group="Several columns at once",
             high=2**0.5,
             source="Donhauser et al. 2024, equation 10",
             cost=PROJECTED,
@@ -222,6 +137,8 @@ _ALL: tuple[Metric, ...] = (
         Facts(
             "average_tv",
             "Mean over pairs of columns of the total variation between the two tables of shares.",
+            title="Total variation of pairs",
+            group="Several columns at once",
             source="Donhauser et al. 2024, equation 11",
             cost=PAIRS,
         ),
@@ -232,6 +149,8 @@ _ALL: tuple[Metric, ...] = (
             "contingency_similarity",
             "Mean over pairs of listed columns of 1 minus the total variation between the two tables; "
             "a missing value is a value.",
+            title="Likeness of pairs of listed columns",
+            group="Several columns at once",
             better="higher",
             goal=1.0,
             source="SDMetrics 0.32, ContingencySimilarity; Greenewald et al. 2024, table 1",
@@ -246,6 +165,8 @@ _ALL: tuple[Metric, ...] = (
             "correlation_similarity",
             "Mean over pairs of numeric columns of 1 minus half the difference of Pearson's coefficients, of "
             "raw numbers that are both there.",
+            title="Likeness of correlations",
+            group="Dependence between columns",
             better="higher",
             goal=1.0,
             source="SDMetrics 0.32, CorrelationSimilarity; Greenewald et al. 2024, table 1",
@@ -258,6 +179,8 @@ _ALL: tuple[Metric, ...] = (
         Facts(
             "counting_queries",
             "Mean error of random 3-way interval queries over codes, divided by their mean real answer.",
+            title="Counting queries, relative error",
+            group="Questions asked of the table",
             high=None,
             source="Donhauser et al. 2024, section 4.1 and equation 9",
             cost=SCANS,
@@ -269,6 +192,8 @@ _ALL: tuple[Metric, ...] = (
             "covariance_error",
             "Frobenius norm of the difference of the covariance matrices, divided by that of the synthetic "
             "one, codes spread evenly over [0, 1].",
+            title="Covariance error",
+            group="Dependence between columns",
             high=None,
             source="Donhauser et al. 2024, section 4.1",
             cost="one product of the rows with themselves",
@@ -280,6 +205,8 @@ _ALL: tuple[Metric, ...] = (
             "downstream_error",
             "Share of wrong classes, or mean squared error of embedded codes, of gradient-boosted trees that "
             "learned from synthetic rows, on real ones.",
+            title="Error of trees trained on it",
+            group="Prediction",
             goal=None,
             source="Donhauser et al. 2024, section 4.1",
             cost=TRAINING,
@@ -291,6 +218,8 @@ _ALL: tuple[Metric, ...] = (
         Facts(
             "fidelity_error",
             "Mean over pairs of columns of the total variation between the synthetic and the held-out table.",
+            title="Fidelity error",
+            group="Several columns at once",
             source="Chen et al. 2025, section 8.3",
             cost=PAIRS,
         ),
@@ -303,6 +232,8 @@ _ALL: tuple[Metric, ...] = (
             "How much of what a person checks first is kept: orders and equalities of columns, values "
             "missing together, strong rank correlations, codes, and how values are written; the mean over "
             "these kinds.",
+            title="First look",
+            group="First look",
             better="higher",
             goal=1.0,
             source="docs/metrics.md, first look",
@@ -314,6 +245,8 @@ _ALL: tuple[Metric, ...] = (
         Facts(
             "k_marginal",
             "NIST's score of pairs of columns: 1000 times 1 minus the mean total variation.",
+            title="NIST k-marginal score, pairs",
+            group="Several columns at once",
             better="higher",
             high=1000.0,
             goal=1000.0,
@@ -327,6 +260,8 @@ _ALL: tuple[Metric, ...] = (
         Facts(
             "k_marginal_3",
             "NIST's score of triples of columns: 1000 times 1 minus the mean total variation.",
+            title="NIST k-marginal score, triples",
+            group="Several columns at once",
             better="higher",
             high=1000.0,
             goal=1000.0,
@@ -341,11 +276,14 @@ _ALL: tuple[Metric, ...] = (
             "ks_complement",
             "Mean over numeric columns of 1 minus the largest gap between the distribution functions of the "
             "raw numbers that are there.",
+            title="Likeness of numeric columns",
+            group="Single columns",
             better="higher",
             goal=1.0,
             source="SDMetrics 0.32, KSComplement; Greenewald et al. 2024, table 1",
             cost="one sort a column",
             reads="values",
+            single_columns=True,
         )
     ),
     *(
@@ -353,6 +291,8 @@ _ALL: tuple[Metric, ...] = (
             Facts(
                 f"l1_{width}way",
                 f"Mean L1 distance between the two tables of shares, over sets of {width} columns.",
+                title=f"L1 distance, {word} columns",
+                group="Several columns at once",
                 high=2.0,
                 source="Maddock et al. 2025, section 4",
                 cost=f"one table of counts a set of {width} columns",
@@ -360,12 +300,14 @@ _ALL: tuple[Metric, ...] = (
             (width,),
             l1_distance,
         )
-        for width in (2, 3, 4)
+        for width, word in ((2, "two"), (3, "three"), (4, "four"))
     ),
     MeanDistance(
         Facts(
             "l1_upto3way",
             "Mean L1 distance between the two tables of shares, over single columns, pairs and triples.",
+            title="L1 distance, up to three columns",
+            group="Several columns at once",
             high=2.0,
             source="Maddock et al. 2025, section 4",
             cost="one table of counts a set of columns",
@@ -377,6 +319,8 @@ _ALL: tuple[Metric, ...] = (
         Facts(
             "logistic_f1",
             "F1 score on real rows of a logistic regression that learned from synthetic rows.",
+            title="F1 of a logistic regression",
+            group="Prediction",
             better="higher",
             goal=None,
             source="Greenewald et al. 2024, table 1",
@@ -390,6 +334,8 @@ _ALL: tuple[Metric, ...] = (
             Facts(
                 f"ml_{name}",
                 f"{text} on held-out rows of four models that learned from synthetic rows, averaged.",
+                title=f"Four models: {title}",
+                group="Prediction",
                 better="lower" if name == "rmse" else "higher",
                 low=None if name == "r2" else 0.0,
                 high=None if name == "rmse" else 1.0,
@@ -402,12 +348,18 @@ _ALL: tuple[Metric, ...] = (
             of,
             numeric,
         )
-        for name, text, of, numeric in (
-            ("accuracy", "Share of right classes", learnt.accuracy, False),
-            ("auc", "Area under the curve, one class against the rest,", learnt.auc, False),
-            ("f1", "F1 score, classes of equal weight,", learnt.macro_f1, False),
-            ("r2", "Share of variance explained", learnt.r_squared, True),
-            ("rmse", "Root of the mean squared error", learnt.rmse, True),
+        for name, title, text, of, numeric in (
+            ("accuracy", "right classes", "Share of right classes", learnt.accuracy, False),
+            (
+                "auc",
+                "area under the curve",
+                "Area under the curve, one class against the rest,",
+                learnt.auc,
+                False,
+            ),
+            ("f1", "F1", "F1 score, classes of equal weight,", learnt.macro_f1, False),
+            ("r2", "variance explained", "Share of variance explained", learnt.r_squared, True),
+            ("rmse", "root mean squared error", "Root of the mean squared error", learnt.rmse, True),
         )
     ),
     PairCorrelations(
@@ -415,6 +367,8 @@ _ALL: tuple[Metric, ...] = (
             "pearson_difference",
             "Mean absolute difference of Pearson's coefficients between the two tables, over pairs of "
             "columns of raw numbers.",
+            title="Error of Pearson's r, mean",
+            group="Dependence between columns",
             high=2.0,
             source="SDNist 2.5, pairwise Pearson correlation",
             cost="one scan of two columns a pair",
@@ -427,6 +381,8 @@ _ALL: tuple[Metric, ...] = (
             "propensity_cart",
             "Mean squared distance of a decision tree's chances to be synthetic from their mean: 0 if it "
             "cannot tell, 0.25 if it always can and the tables are equally long.",
+            title="Told apart by a decision tree",
+            group="Telling synthetic rows from real ones",
             high=0.25,
             source="SDNist 2.5, propensity; Woo et al. 2009",
             cost=TRAINING,
@@ -438,10 +394,13 @@ _ALL: tuple[Metric, ...] = (
             "propensity_logistic",
             "Mean squared distance of a logistic regression's chances to be synthetic from their mean: 0 if "
             "it cannot tell, 0.25 if it always can and the tables are equally long.",
+            title="Told apart by a logistic regression",
+            group="Telling synthetic rows from real ones",
             high=0.25,
             source="Snoke et al. 2018",
             cost=TRAINING,
             reads="values",
+            single_columns=True,
         ),
         "logistic",
     ),
@@ -450,6 +409,8 @@ _ALL: tuple[Metric, ...] = (
             "query_error",
             "Mean absolute error against held-out rows of random 3-way queries, intervals of raw numbers and "
             "single values of listed columns.",
+            title="Range and point queries, error",
+            group="Questions asked of the table",
             source="Chen et al. 2025, section 8.3",
             cost=SCANS,
             reads="values",
@@ -460,6 +421,8 @@ _ALL: tuple[Metric, ...] = (
             "regression_overlap",
             "Mean overlap of the 95 % intervals of the coefficients when the target is regressed on all else "
             "in each table.",
+            title="Overlap of regression intervals",
+            group="Dependence between columns",
             better="higher",
             goal=1.0,
             source="Karr et al. 2006; the counterpart of SDNist's regression for any schema",
@@ -473,6 +436,8 @@ _ALL: tuple[Metric, ...] = (
             "rules",
             "Share of synthetic rows that break at least one declared rule; the parts count the rows that "
             "break each, in both tables.",
+            title="Rows that break a rule",
+            group="Rules",
             goal=None,
             source="docs/rules.md; without a public table, g3 of Kivinen and Mannila 1995",
             cost="one scan of its columns a rule",
@@ -485,6 +450,8 @@ _ALL: tuple[Metric, ...] = (
             "threshold_queries",
             "Mean error of random 3-way linear threshold queries over embedded codes, divided by their mean "
             "real answer.",
+            title="Threshold queries, relative error",
+            group="Questions asked of the table",
             high=None,
             source="Donhauser et al. 2024, section 4.1 and equation 9",
             cost=SCANS,
@@ -496,22 +463,14 @@ _ALL: tuple[Metric, ...] = (
             "tv_complement",
             "Mean over listed columns of 1 minus the total variation between the two tables of shares, "
             "missing values left out.",
+            title="Likeness of listed columns",
+            group="Single columns",
             better="higher",
             goal=1.0,
             source="SDMetrics 0.32, TVComplement; Greenewald et al. 2024, table 1",
             cost="one table of counts a column",
             reads="rows",
-        )
-    ),
-    UniqueExactMatch(
-        Facts(
-            "unique_exact_match",
-            "Share of the real rows unlike any other that are among the synthetic rows, code by code.",
-            goal=None,
-            source="SDNist 2.5, unique exact matches",
-            cost="sorts the rows once a column",
-            reads="rows",
-            discloses=True,
+            single_columns=True,
         )
     ),
 )

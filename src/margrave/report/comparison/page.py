@@ -18,6 +18,7 @@ import margrave
 from margrave.evaluation.comparison import NOT_PRIVATE, Comparison
 from margrave.evaluation.review import Review
 from margrave.evaluation.rows import REFERENCES
+from margrave.evaluation.score import GROUPS, Score
 from margrave.report.comparison.columns import correlation_section, marginals_section, pairs_section
 from margrave.report.comparison.verdict import BRACKETS, first_screen
 from margrave.report.html import (
@@ -41,107 +42,18 @@ from margrave.report.pictures import MOST_TABLES, key_of, legend, line_class
 
 if TYPE_CHECKING:
     from margrave.evaluation.metrics.pictures import Curve, Curves
-    from margrave.evaluation.score import Score
 
 
-TITLES = {
-    "accuracy": "Right classes",
-    "apparent_match": "Apparent matches by known columns",
-    "association_difference": "Error of Cramér's V, mean",
-    "association_max": "Association error, max",
-    "association_mean": "Association error, mean",
-    "attack_attribute": "Attack: guess a column",
-    "attack_density": "Attack: membership by density",
-    "attack_linkability": "Attack: link two lists",
-    "attack_nearest": "Attack: membership by nearest row",
-    "attack_shadow": "Attack: shadow models",
-    "attack_singling_out": "Attack: single out by three columns",
-    "attack_singling_out_1way": "Attack: single out by one column",
-    "auc": "AUC",
-    "average_precision": "Area under precision and recall",
-    "average_sw1": "Sliced transport distance of pairs",
-    "average_tv": "Total variation of pairs",
-    "contingency_similarity": "Likeness of pairs of listed columns",
-    "correlation_similarity": "Likeness of correlations",
-    "counting_queries": "Counting queries, relative error",
-    "covariance_error": "Covariance error",
-    "dependence_invented": "Dependence invented, mean",
-    "dependence_kept": "Share of dependence kept",
-    "downstream_error": "Error of trees trained on it",
-    "fidelity_error": "Fidelity error",
-    "first_look": "First look",
-    "k_marginal": "NIST k-marginal score, pairs",
-    "k_marginal_3": "NIST k-marginal score, triples",
-    "ks_complement": "Likeness of numeric columns",
-    "l1_2way": "L1 distance, two columns",
-    "l1_3way": "L1 distance, three columns",
-    "l1_4way": "L1 distance, four columns",
-    "l1_upto3way": "L1 distance, up to three columns",
-    "logistic_f1": "F1 of a logistic regression",
-    "ml_accuracy": "Four models: right classes",
-    "ml_auc": "Four models: area under the curve",
-    "ml_f1": "Four models: F1",
-    "ml_r2": "Four models: variance explained",
-    "ml_rmse": "Four models: root mean squared error",
-    "order_broken": "Rows that break an order",
-    "overall": "Overall",
-    "pearson_difference": "Error of Pearson's r, mean",
-    "propensity_cart": "Told apart by a decision tree",
-    "propensity_logistic": "Told apart by a logistic regression",
-    "query_error": "Range and point queries, error",
-    "rank_slope": "Slope of rank correlations",
-    "regression_overlap": "Overlap of regression intervals",
-    "roc_auc": "Area under the ROC curve",
-    "rules": "Rows that break a rule",
-    "threshold_queries": "Threshold queries, relative error",
-    "tv_complement": "Likeness of listed columns",
-    "unique_exact_match": "One-of-a-kind rows that reappear",
-}
-WIDTHS = {"1": "one column", "2": "two columns", "3": "three columns"}
-
-GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Overall", ("overall",)),
-    ("First look", ("first_look",)),
-    ("Single columns", ("tv_1_", "ks_complement", "tv_complement")),
-    (
-        "Dependence between columns",
-        (
-            "association_",
-            "correlation_",
-            "dependence_",
-            "order_",
-            "pearson_",
-            "rank_",
-            "covariance_",
-            "regression_",
-        ),
-    ),
-    (
-        "Several columns at once",
-        ("tv_", "average_tv", "average_sw1", "contingency_", "fidelity_", "k_marginal", "l1_"),
-    ),
-    ("Questions asked of the table", ("counting_", "threshold_", "query_")),
-    ("Prediction", ("roc_auc", "average_precision", "accuracy", "auc", "downstream_", "logistic_", "ml_")),
-    ("Telling synthetic rows from real ones", ("propensity_",)),
-    ("Rules", ("rules",)),
-    ("What the rows may give away", ("apparent_", "unique_", "attack_")),
-)
+def title_of(score: Score) -> str:
+    """What the page calls a score."""
+    return score.title or score.name.replace("_", " ").capitalize()
 
 
-def title_of(name: str) -> str:
-    """A title for a score, made from its name where there is no other."""
-    parts = name.split("_")
-    if parts[0] == "tv" and len(parts) == 3 and parts[1] in WIDTHS:
-        return f"Total variation, {WIDTHS[parts[1]]}, {parts[2]}"
-    return TITLES.get(name, name.replace("_", " ").capitalize())
-
-
-def group_names(names: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Names by group; a name goes to the first group that it fits, and to a last one if it fits none."""
-    found: dict[str, list[str]] = {heading: [] for heading in (*(group for group, _ in GROUPS), "More")}
-    for name in names:
-        fits = (heading for heading, starts in GROUPS if name.startswith(starts))
-        found[next(fits, "More")].append(name)
+def group_scores(scores: Iterable[Score]) -> list[tuple[str, list[str]]]:
+    """Names of scores by heading, in the order of the page; headings without scores are left out."""
+    found: dict[str, list[str]] = {heading: [] for heading in GROUPS}
+    for score in scores:
+        found[score.group].append(score.name)
     return [(heading, held) for heading, held in found.items() if held]
 
 
@@ -151,7 +63,6 @@ MOST_PARTS = 100
 
 def scores_section(review: Review) -> Markup:
     """The section of the page."""
-    names = [score.name for score in review.first.scores]
     several, left = len(review.names) > 1, review.first.skipped
     return join(
         tag(
@@ -167,7 +78,7 @@ def scores_section(review: Review) -> Markup:
         tag("p", f"{count(left)} sets of columns were left out because their tables are too large.")
         if left
         else None,
-        *[_group(review, heading, held) for heading, held in group_names(names)],
+        *[_group(review, heading, held) for heading, held in group_scores(review.first.scores)],
     )
 
 
@@ -200,7 +111,7 @@ def _group(review: Review, heading: str, names: list[str]) -> Markup:
         lines.append(
             row(_define_score(first), first.better, *cells, *others, numeric=len(cells) + len(others))
         )
-        parts.append(_parts(name, scores))
+        parts.append(_parts(scores))
     shown = table(f"Scores: {heading.lower()}", heads, lines, numeric=len(heads) - 2)
     return join(tag("h3", heading), shown, *parts)
 
@@ -237,7 +148,7 @@ def _define_score(score: Score) -> Markup:
     listed = [tag("div", tag("dt", term), tag("dd", text)) for term, text in entries if text]
     return tag(
         "details",
-        tag("summary", title_of(score.name)),
+        tag("summary", title_of(score)),
         tag("p", score.definition),
         tag("dl", *listed),
         class_="definition",
@@ -245,8 +156,9 @@ def _define_score(score: Score) -> Markup:
     )
 
 
-def _parts(name: str, scores: dict[str, Score]) -> Markup | None:
+def _parts(scores: dict[str, Score]) -> Markup | None:
     """What a score was made from, the parts that differ most from the best first, and notes."""
+    title = title_of(next(iter(scores.values())))
     keys = list(dict.fromkeys(key for score in scores.values() for key in score.parts))
     notes = list(dict.fromkeys(f"{table}: {score.note}" for table, score in scores.items() if score.note))
     if not keys:
@@ -266,8 +178,8 @@ def _parts(name: str, scores: dict[str, Score]) -> Markup | None:
     ]
     left = f", the {most} worst" if len(keys) > most else ""
     return details(
-        join(f"{title_of(name)}: {count(len(keys))} part{'s' if len(keys) > 1 else ''}{left}"),
-        table(f"Parts of {title_of(name)}", ("Part", *scores), lines, numeric=len(scores)),
+        join(f"{title}: {count(len(keys))} part{'s' if len(keys) > 1 else ''}{left}"),
+        table(f"Parts of {title}", ("Part", *scores), lines, numeric=len(scores)),
         *[tag("p", note, class_="note") for note in notes],
     )
 
