@@ -79,10 +79,16 @@ def write_metrics() -> str:
 
 
 def link_sections(source: str, page: str) -> str:
-    """A source with its mentions of pages of docs/, and of sections of the page it stands on, as links."""
+    """A source with its mentions of pages of docs/, and of sections of the page it stands on, as links.
+
+    Raises:
+        ValueError: It names the page that it stands on, without a section.
+    """
     here = rf"docs/{re.escape(page)}, ([a-z ]+)"
-    source = re.sub(here, lambda found: f"[below](#{found[1].replace(' ', '-')})", source)
-    return re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", source)
+    linked = re.sub(here, lambda found: f"[below](#{found[1].replace(' ', '-')})", source)
+    if f"docs/{page}" in linked:
+        raise ValueError(f"source {source!r} must name a section: docs/{page}, section in lower case")
+    return re.sub(r"docs/([\w-]+\.md)", r"[\1](\1)", linked)
 
 
 def write_methods() -> str:

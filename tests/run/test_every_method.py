@@ -108,7 +108,10 @@ def test_every_strategy_and_fitter_has_its_own_times_in_the_plan() -> None:
     assert usual - set(costs.TIMES) == {"all_kway", "fixed", "mean_embedding", "private_pairs"}
     assert set(costs.TIMES) <= {kind.name for kind in kinds}
     free = {name for name in FITTERS if resolve(name).fit_seconds == 0.0}
-    assert free - set(costs.MIXTURES) == {"compressed", "conditional_pgm", "independent", "pgm"}
+    known = {"compressed", "conditional_pgm", "independent", "pgm", *costs.MIXTURES}
+    assert free <= known, (
+        f"{free - known}: `fit_seconds` must be above 0; docs/extending.md says how to measure it"
+    )
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -112,7 +112,7 @@ class Facts:
         low: Least value; None if there is none.
         high: Greatest value; None if there is none.
         goal: The value of two equal tables; None if it depends on the table.
-        source: Where it is defined.
+        source: Where it is defined: a paper with its equation or section, or `docs/metrics.md, section`.
         cost: How the time grows, in words.
         reads: What it reads: "counts" of the cliques that it names (`Counted`), encoded "rows", or raw
             "values" where there are numbers.

@@ -109,15 +109,26 @@ def zero_forbidden(domain: Domain, tables: Sequence[Pooled], certainty: float) -
     """
     if domain.rules is None:
         return list(tables)
-    known = domain.rules.tables()
     found = []
-    for table in tables:
-        values, sigma = table.values.copy(), table.sigma.copy()
-        for clique, allowed in known:
-            # Rules about more attributes than the table has are summed out to what the table can know.
-            none = ~np.broadcast_to(_within(clique, allowed, table.clique), values.shape)
-            values[none], sigma[none] = 0.0, table.sigma[none] / certainty
+    for table, allowed in zip(tables, find_allowed(domain, [one.clique for one in tables]), strict=True):
+        values, sigma = np.where(allowed, table.values, 0.0), table.sigma.copy()
+        sigma[~allowed] /= certainty
         found.append(dataclasses.replace(table, values=values, sigma=sigma))
+    return found
+
+
+def find_allowed(domain: Domain, cliques: Sequence[Clique]) -> list[NDArray[np.bool_]]:
+    """The cells of each clique's table that some row may be in by the rules, shape of the table.
+
+    Args:
+        domain: With its rules, `resolve_dependencies`.
+        cliques: Each in the domain's order.
+    """
+    found = [np.ones([domain[name] for name in clique], dtype=np.bool_) for clique in cliques]
+    for ruled, allowed in () if domain.rules is None else domain.rules.tables():
+        for clique, cells in zip(cliques, found, strict=True):
+            # Rules about more attributes than the table has are summed out to what the table can know.
+            cells &= _within(ruled, allowed, clique)
     return found
 
 

@@ -128,7 +128,8 @@ def rake_block(constraint: ConstraintBlock, blocks: Sequence[Floats], weights: F
 
     Args:
         constraint: The cells.
-        blocks: Each attribute's one-ways, shape [codes, components].
+        blocks: Each attribute's one-ways, shape [codes, components]; 0 for codes that the rules leave no
+            row. What they ask for there cannot be met, and goes to the other codes.
         weights: Of the components, shape [components].
     """
     starts = np.cumsum([0, *constraint.sizes])

@@ -28,12 +28,13 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
+from margrave.models._base.constraints import find_allowed
 from margrave.models._base.memory import Room
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rows import RowEstimator, RowModel
 from margrave.models.rowwise.genetic import Genetic
 from margrave.models.rowwise.gum import GUM
-from margrave.models.rowwise.targets import Targets, gather_targets, roomy
+from margrave.models.rowwise.targets import Targets, gather_targets
 from margrave.schema.domain import Clique, Domain
 
 if TYPE_CHECKING:
@@ -290,7 +291,8 @@ class Residual(RowEstimator):
         steps = min(self.rounds, ROUGH_ROUNDS) if effort.rough else self.rounds
         counts = local(best, shapes, steps, lambda: effort.over)
         values = []
-        for table, room in zip(largest, roomy(domain, largest), strict=True):
+        rooms = find_allowed(domain, [table.clique for table in largest])
+        for table, room in zip(largest, rooms, strict=True):
             # Cells that rules rule out hold nothing, and what was there goes to the others in proportion.
             kept = counts[table.clique] * room
             values.append(kept * (rows / kept.sum()) if kept.sum() > 0 else kept)

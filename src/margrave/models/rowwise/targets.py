@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import FULL, Effort
-from margrave.models._base.constraints import FORBIDDEN_CERTAINTY, zero_forbidden
+from margrave.models._base.constraints import find_allowed
 from margrave.models._base.memory import Room
 from margrave.models._base.pooling import Pooled
 from margrave.models._sampling.rounding import draw_column, order_by_group
@@ -190,14 +190,8 @@ def targets(domain: Domain, tables: Sequence[Pooled], rows: float) -> Targets:
         tables: Noisy counts, one table a clique.
         rows: What each is to sum to.
     """
-    return gather_targets(domain, rows, tables, consistent(tables, rows, roomy(domain, tables)))
-
-
-def roomy(domain: Domain, tables: Sequence[Pooled]) -> list[NDArray[np.bool_]]:
-    """The cells of each table that rules leave room."""
-    sharp = zero_forbidden(domain, tables, FORBIDDEN_CERTAINTY)
-    # A forbidden cell is told by its sigma, which `zero_forbidden` has made smaller.
-    return [new.sigma >= old.sigma for new, old in zip(sharp, tables, strict=True)]
+    room = find_allowed(domain, [table.clique for table in tables])
+    return gather_targets(domain, rows, tables, consistent(tables, rows, room))
 
 
 def gather_targets(
