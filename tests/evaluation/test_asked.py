@@ -17,6 +17,7 @@ import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.evaluation import Score, Task
+from margrave.evaluation.metrics.registry import list_metrics
 from margrave.evaluation.review import score_request
 from margrave.evaluation.rows import observed_schema, widen_schema
 from margrave.evaluation.score import Facts
@@ -72,6 +73,14 @@ def test_values_that_only_held_out_rows_have_get_codes_of_their_own() -> None:
     declared = observed_schema(real, real).replace([])
     assert widen_schema(schema, held_out, declared) == schema
     assert held_out.bind(wide).encoded.column("a").tolist() == [2, 3]
+
+
+def test_one_name_and_all_names_are_asked_for_by_a_word() -> None:
+    """Before, the letters of the word were taken for names."""
+    real, synthetic = people(40, 0), people(40, 1)
+    assert mg.evaluate(real, synthetic, metrics="average_tv").scores[-1].name == "average_tv"
+    everything = mg.review(real, {"near": synthetic}, metrics="all", pictures=False).first
+    assert set(list_metrics()) <= {score.name for score in everything.scores}
 
 
 def test_an_unknown_metric_is_refused() -> None:

@@ -22,27 +22,35 @@ from margrave.schema.frame import Frame
 from margrave.schema.schema import KINDS, Schema
 
 DAY, NOON = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12)
-EXAMPLES: dict[str, tuple[Column, list[Any]]] = {
-    "boolean": (mg.Boolean(name="a", missing=True), [True, False, None]),
+EXAMPLES: dict[str, tuple[Column, list[Any], list[int]]] = {
+    "boolean": (mg.Boolean(name="a", missing=True), [True, False, None], [1, 0, 2]),
     "categorical": (
         mg.Categorical(name="a", values=("x",), prefixes=("y",), endings=("[0-9]",), missing=True),
         ["x", "y1", None],
+        [0, 1, 2],
     ),
-    "date": (mg.Date(name="a", lower="2024-01-01", upper="2024-12-31", missing=True), [DAY, None]),
+    "date": (mg.Date(name="a", lower="2024-01-01", upper="2024-12-31", missing=True), [DAY, None], [5, 32]),
     "duration": (
         mg.Duration(name="a", lower=dt.timedelta(0), upper=dt.timedelta(hours=1), missing=True),
         [dt.timedelta(minutes=5), None],
+        [2, 32],
     ),
-    "integer": (mg.Integer(name="a", lower=0, upper=9, missing=True), [3, 9, None]),
+    "integer": (mg.Integer(name="a", lower=0, upper=9, missing=True), [3, 9, None], [3, 9, 10]),
     "moment": (
         mg.Moment(name="a", lower="2024-01-01T00:00", upper="2024-12-31T23:59", missing=True),
         [NOON, None],
+        [5, 32],
     ),
-    "ordinal": (mg.Ordinal(name="a", values=("low", "high"), missing=True), ["high", "low", None]),
-    "real": (mg.Real(name="a", lower=0.0, upper=1.0, missing=True), [0.25, 0.75, None]),
-    "time": (mg.Time(name="a", lower="08:00", upper="18:00", missing=True), [dt.time(12, 30), None]),
+    "ordinal": (mg.Ordinal(name="a", values=("low", "high"), missing=True), ["high", "low", None], [1, 0, 2]),
+    "real": (mg.Real(name="a", lower=0.0, upper=1.0, missing=True), [0.25, 0.75, None], [8, 24, 32]),
+    "time": (
+        mg.Time(name="a", lower="08:00", upper="18:00", missing=True),
+        [dt.time(12, 30), None],
+        [14, 32],
+    ),
 }
-"""By the name of a kind a known column of it that may be missing, and cells that fit it."""
+"""By the name of a kind a known column of it that may be missing, cells that fit it, and their codes by
+hand."""
 WITHOUT = {
     "identifier": "has no codes",
     "omitted": "has no codes",
@@ -54,7 +62,7 @@ KIND = pytest.mark.parametrize("kind", sorted(EXAMPLES))
 
 
 def _table(kind: str, times: int = 1) -> tuple[pa.Table, Schema]:
-    column, cells = EXAMPLES[kind]
+    column, cells, _ = EXAMPLES[kind]
     return pa.table({"a": pa.array(cells * times)}), Schema((column,))
 
 
@@ -69,6 +77,7 @@ def test_every_kind_has_an_example_or_a_reason() -> None:
 def test_cells_have_codes_and_a_missing_one_the_last(kind: str) -> None:
     table, schema = _table(kind)
     codes = encode(table, schema).column("a")
+    assert codes.tolist() == EXAMPLES[kind][2]
     assert codes[-1] == schema["a"].missing_code == schema["a"].size - 1
     assert (codes[:-1] < schema["a"].present).all()
 
@@ -86,6 +95,20 @@ def test_all_codes_come_back_as_themselves(kind: str, frame: str) -> None:
         table = pa.Table.from_pandas(table, preserve_index=False)
     elif frame == "polars":
         table = table.to_arrow()
+    assert encode(table, schema).column("a").tolist() == codes.tolist()
+
+
+STORED = {"integer": ("int16", "double", "decimal128(9, 2)", "string"), "real": ("double", "float", "string")}
+"""Storage types beside the kind's own that a column may be kept in, by kind."""
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(kind, dtype) for kind in STORED for dtype in STORED[kind]])
+def test_all_codes_come_back_from_every_storage(kind: str, dtype: str) -> None:
+    _, schema = _table(kind)
+    codes = np.repeat(np.arange(schema["a"].size), 50).astype(np.int32)
+    frame = Frame(dtypes={"a": dtype})
+    table = decode(Encoded(schema.domain, (codes,)), schema, np.random.default_rng(0), frame)
+    assert str(table.schema.field("a").type) == dtype
     assert encode(table, schema).column("a").tolist() == codes.tolist()
 
 
@@ -138,7 +161,7 @@ def test_what_lies_outside_is_absorbed_and_never_an_error(kind: str) -> None:
 )
 def test_ranges_found_under_much_noise_lie_within_declared_bounds(kind: str, lower: Any, upper: Any) -> None:
     """Before, times were looked for over the whole day, and moments over whole days."""
-    example, cells = EXAMPLES[kind]
+    example, cells, _ = EXAMPLES[kind]
     declared = type(example)(name="a", lower=lower, upper=upper, missing=True)
     assert isinstance(declared, Binned)
     rows = pa.table({"a": pa.array(cells[-2:] * 30)})

@@ -50,7 +50,6 @@ def evaluate(
     text: Any = None,
 ) -> None:
     """Compare synthetic tables with the real one. NOT PRIVATE: do not publish what it says."""
-    from margrave.evaluation.metrics.registry import list_metrics
     from margrave.files import check_outputs, write_text
     from margrave.report.comparison.page import render_comparison
     from margrave.run.evaluate import review
@@ -66,7 +65,7 @@ def evaluate(
         test=test,
         missing=list_missing_texts(missing),
         text=text,
-        metrics=list_metrics() if metrics == ["all"] else metrics or [],
+        metrics=list(metrics or ()),
         pictures=report is not None or target is not None,
         seed=seed,
         on_step=_print_progress if sys.stderr.isatty() and not as_json else _silent,

@@ -23,7 +23,7 @@ from margrave.evaluation.learners import one_thread
 from margrave.evaluation.metrics.dependence import pearson
 from margrave.evaluation.metrics.efficiency import Efficiency
 from margrave.evaluation.metrics.pictures import Curves, Scatter, draw_curves, draw_scatter
-from margrave.evaluation.metrics.registry import METRICS, metric
+from margrave.evaluation.metrics.registry import METRICS, list_asked, metric
 from margrave.evaluation.rows import Rows, references, shuffled_rows, widen_schema
 from margrave.evaluation.score import Score
 from margrave.evaluation.task import Counted, Metric, Task
@@ -39,7 +39,7 @@ GROUND_TRUTH = "real rows"
 """Name of the reference row in which the real rows themselves take the synthetic ones' place."""
 
 
-def score_metrics(task: Task, metrics: Sequence[str | Metric] | None = None) -> tuple[Score, ...]:
+def score_metrics(task: Task, metrics: str | Sequence[str | Metric] | None = None) -> tuple[Score, ...]:
     """Scores of a task's synthetic table, in the order asked for. **Not private**: do not publish them.
 
     Metrics made from counts share one pass over each table. Models are trained on one thread, so that a score
@@ -91,13 +91,13 @@ def score_references(
     return found
 
 
-def _choose_metrics(task: Task, metrics: Sequence[str | Metric] | None) -> list[Metric]:
+def _choose_metrics(task: Task, metrics: str | Sequence[str | Metric] | None) -> list[Metric]:
     if metrics is None:
         had = {"target"} if task.target is not None else set[str]()
         had |= {"held_out"} if task.held_out is not None else set()
         had |= {"rules"} if task.rules else set()
         return [one for one in METRICS.values() if had.issuperset(one.facts.needs)]
-    chosen = [metric(one) if isinstance(one, str) else one for one in metrics]
+    chosen = [metric(one) if isinstance(one, str) else one for one in list_asked(metrics)]
     names = [one.facts.name for one in chosen]
     if len(set(names)) < len(names):
         raise InputError(invalid("metrics", "of distinct names", "Ask for each once.", got=names))
@@ -122,7 +122,7 @@ class _Held(Protocol):
 
 
 def score_request(
-    metrics: Sequence[str],
+    metrics: Sequence[str | Metric],
     tables: Mapping[str, tuple[Source, Any]],
     schema: Schema,
     *,
@@ -133,7 +133,7 @@ def score_request(
     """Scores of a synthetic table, and of reference tables in its place. **Not private**.
 
     Args:
-        metrics: Names from `METRICS`.
+        metrics: Names from `METRICS`, or metrics of your own.
         tables: By "real", "synthetic" and, where rows are held out, "test": the source, whose engine holds
             the codes, and the pyarrow.Table of raw values, or None where it is too large to be held.
         schema: Of the first two tables, as `observed_schema` reads it off them.
@@ -331,7 +331,7 @@ def review(
     test: Held | None = None,
     rules: Sequence[Rule] = (),
     target: str | None = None,
-    metrics: Sequence[str | Metric] = (),
+    metrics: str | Sequence[str | Metric] = (),
     pictures: bool = True,
     seed: int = 0,
     on_step: OnStep = lambda _: None,
@@ -345,7 +345,7 @@ def review(
         test: Real rows that nothing was made from.
         rules: Declared facts to count broken rows of.
         target: The column to predict.
-        metrics: What to score beside the defaults, by name or as objects.
+        metrics: What to score beside the defaults, by name or as objects; "all" for all there are.
         pictures: Whether to embed rows and to train the classifier of the curves.
         seed: Of all that is drawn.
         on_step: Told what is being done.
@@ -368,7 +368,7 @@ def review(
 
 
 def _compare_tables(
-    tasks: Mapping[str, Task], metrics: Sequence[str | Metric], on_step: OnStep
+    tasks: Mapping[str, Task], metrics: str | Sequence[str | Metric], on_step: OnStep
 ) -> dict[str, Comparison]:
     """Each table's scores, beside those of the reference tables, which are the same for all."""
     task = next(iter(tasks.values()))
@@ -417,10 +417,11 @@ class _Chosen:
     asked: tuple[str | Metric, ...]
 
     @classmethod
-    def of(cls, task: Task, metrics: Sequence[str | Metric]) -> _Chosen:
-        named = {one if isinstance(one, str) else one.facts.name for one in metrics}
+    def of(cls, task: Task, metrics: str | Sequence[str | Metric]) -> _Chosen:
+        asked = list_asked(metrics)
+        named = {one if isinstance(one, str) else one.facts.name for one in asked}
         names = default_metrics(task.target is not None, task.held_out is not None, bool(task.rules))
-        return cls(tuple(METRICS[name] for name in names if name not in named), tuple(metrics))
+        return cls(tuple(METRICS[name] for name in names if name not in named), tuple(asked))
 
     def scores(self, task: Task) -> tuple[Score, ...]:
         """All scores; one by default that wants scikit-learn has no value where that is missing."""

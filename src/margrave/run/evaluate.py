@@ -35,7 +35,7 @@ def evaluate(
     missing: Sequence[str] = ("",),
     text: TextFormat | None = None,
     seed: int = 0,
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
 ) -> Comparison:
     """Hold a synthetic table against the real one. **Not private**: do not publish what it returns.
 
@@ -46,12 +46,13 @@ def evaluate(
         test: Held-out real rows for what wants them; the real table by default.
         missing, text: Texts that mean a missing value in text files; how these files are written.
         seed: Of sampled triples and reference rows.
-        metrics: More scores, by names of `margrave.evaluation.METRICS`; see docs/metrics.md.
+        metrics: More scores, by names of `margrave.evaluation.METRICS`, or "all"; see docs/metrics.md.
 
     Raises:
         InputError: The tables cannot be used. MissingExtraError: scikit-learn is missing.
     """
     from margrave.evaluation.comparison import compare
+    from margrave.evaluation.metrics.registry import list_asked
     from margrave.evaluation.review import SCORED, add_overall
 
     known = Schema.load(schema) if isinstance(schema, str | Path) else schema
@@ -61,7 +62,7 @@ def evaluate(
         raise InputError(invalid("target", f"one of {list(shared.names)}", "Check it.", got=target))
     found = compare(engines[0], engines[1], schema=shared, seed=seed)
     data = {"real": real, "synthetic": synthetic, "test": test if metrics else None}
-    wanted = tuple(dict.fromkeys((*SCORED, "first_look", *metrics)))
+    wanted = tuple(dict.fromkeys((*SCORED, "first_look", *list_asked(metrics))))
     found = add_overall(found.with_scores(*_score_raw(wanted, data, shared, known, target, reading, seed)))
     # The classifier needs a target, and is by far the slowest part.
     if target is None:
@@ -86,7 +87,7 @@ def _open_held_out(data: Any, schema: Schema, reading: dict[str, Any]) -> Memory
 
 
 def _score_raw(
-    metrics: Sequence[str],
+    metrics: Sequence[str | Metric],
     data: dict[str, Any],
     schema: Schema,
     known: Schema | None,
@@ -131,7 +132,7 @@ def review(
     test: Any = None,
     missing: Sequence[str] = ("",),
     text: TextFormat | None = None,
-    metrics: Sequence[str | Metric] = (),
+    metrics: str | Sequence[str | Metric] = (),
     pictures: bool = True,
     seed: int = 0,
     on_step: Callable[[str], None] = lambda _: None,
@@ -144,7 +145,7 @@ def review(
         schema, missing: What is known of the columns, with rules; texts that mean missing in text files.
         text: How text files are written, if not as usual.
         target, test: A column to predict; real rows that nothing was made from.
-        metrics: What to score beside the defaults, by names of `METRICS` or as objects.
+        metrics: What to score beside the defaults, by names of `METRICS`, as objects, or "all".
         pictures: Whether to embed rows and to train the classifier of the curves, which take longest.
         seed, on_step: Of all that is drawn; told what is being done, in a few words.
 

@@ -62,7 +62,8 @@ WIDTHS: dict[type[Binned], tuple[float, float]] = {
     Time: (0, 86_400_000_000 - 1),
     Duration: (0, 86_400_000_000 - 1),
 }
-"""Where numbers begin whose bounds are not declared, and how far they reach, in the unit of the kind."""
+"""Where numbers begin whose bounds are not declared, and how far they reach, in the unit of the kind; other
+kinds are taken for real numbers."""
 
 
 def make_dummy(schema: Schema | str | Path, rows: int = 100, *, rng: Rng = None) -> pa.Table:
@@ -132,7 +133,7 @@ def _complete_column(column: Column, rules: Sequence[Rule]) -> Column:
 
 
 def _bounds(column: Binned) -> dict[str, float]:
-    start, width = WIDTHS[type(column)]
+    start, width = WIDTHS.get(type(column), WIDTHS[Real])
     if column.lower is not None:
         return {"lower": column.lower, "upper": column.lower + width}
     if column.upper is not None:

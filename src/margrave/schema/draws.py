@@ -42,7 +42,8 @@ def real_numbers(bins: Bins, column: Binned, rng: np.random.Generator, dtype: An
         floor = np.minimum(np.where(near < edges, np.nextafter(near, infinity), near), dtype(top))
         below = np.maximum(np.nextafter(near, -infinity), dtype(-top))
     ceiling = np.where(near >= edges, below, near)
-    ceiling[-1] = near[-1] if near[-1] <= edges[-1] else below[-1]
+    # The kind says whether its last bin has its end.
+    ceiling[-1] = near[-1] if near[-1] <= np.float64(column.upper) else below[-1]
     return np.clip(values, floor[bins], np.maximum(ceiling[bins + 1], floor[bins]))
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Listed, Real, Relative, Whole
+from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
 from margrave.schema.columns.relative import relative_codes
 from margrave.schema.encode import encode_column, in_usual_form, likeliest
 from margrave.schema.encoded import Codes
@@ -221,7 +221,7 @@ def _choice(name: str, value: Any, column: Column) -> Choice:
     if ranged and not isinstance(column, Binned) and not column.ordered:
         remedy = "Give a set of values: this column has no order."
         raise InputError(invalid(asked, "a value or a set of values", remedy, got=str(value)))
-    if not ranged and isinstance(column, Real):
+    if not ranged and isinstance(column, Binned) and not isinstance(column, Whole):
         raise InputError(invalid(asked, "a range, as its column holds real numbers", "Use Between."))
     # Arrow's own messages would not name the argument, so they are replaced below by one that does.
     found = None

@@ -516,7 +516,9 @@ def _derived_fields(column: Column) -> frozenset[str]:
         return column.derived | {"name"}
     if column.provisional:
         return column.derived | {"name", "provisional", "edges", "bins"}
-    bounds = {"lower", "upper", "bins"} if column.edges is not None else set()
+    # Edges say all three, where they are written.
+    written = column.edges is not None and "edges" not in column.derived
+    bounds = {"lower", "upper", "bins"} if written else set()
     return column.derived | {"name", "provisional"} | bounds
 
 

@@ -8,6 +8,8 @@ and SDNist as released; docs/metrics.md says where a definition had to be filled
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from margrave.errors import InputError, invalid
 from margrave.evaluation.distance import total_variation
 from margrave.evaluation.metrics import efficiency as learnt
@@ -487,6 +489,17 @@ def list_metrics() -> list[str]:
     """
     load_extensions()
     return sorted(METRICS)
+
+
+def list_asked(metrics: str | Sequence[str | Metric]) -> list[str | Metric]:
+    """What a user asked for as a list: "all" as the names of all metrics, another name as that one alone.
+
+    Raises:
+        InputError: An extension cannot be loaded.
+    """
+    if isinstance(metrics, str):
+        metrics = [metrics]
+    return list(list_metrics()) if list(metrics) == ["all"] else list(metrics)
 
 
 def metric(name: str) -> Metric:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.columns import Binned, Column, Listed, Real, Temporal
+from margrave.schema.columns import Binned, Column, Listed, Temporal, Whole
 from margrave.schema.columns.temporal import iso_number
 from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminate_variables
 from margrave.schema.constraints.rules import Ordered, Rule, Sum, Within
@@ -44,7 +44,7 @@ class NumberRules:
         self.numbers = tuple(name for name in self.clique if name in held)
         self.sizes = {name: columns[name].size for name in self.clique}
         self.spans = {name: spans(columns[name]) for name in self.numbers}
-        self.whole = {name: not isinstance(columns[name], Real | Listed) for name in self.numbers}
+        self.whole = {name: isinstance(columns[name], Whole) for name in self.numbers}
         self.binned = tuple(name for name in self.numbers if isinstance(columns[name], Binned))
         ends = [
             np.abs(end[np.isfinite(end)]).max(initial=0.0) for pair in self.spans.values() for end in pair
@@ -339,13 +339,11 @@ def spans(column: Column) -> tuple[Floats, Floats]:
     if isinstance(column, Binned):
         edges = column.edge_array
         # Bins are half open, [edge, next edge): of numbers on a line the greatest is the float below the next
-        # edge, of whole numbers the next edge less 1. The last bin of numbers on a line has its end.
+        # edge, of whole numbers the next edge less 1. The kind says whether the last bin has its end.
+        whole = isinstance(column, Whole)
         low[: column.present] = edges[:-1]
-        if isinstance(column, Real):
-            high[: column.present] = np.nextafter(edges[1:], -np.inf)
-            high[column.present - 1] = edges[-1]
-        else:
-            high[: column.present] = edges[1:] - 1.0
+        high[: column.present] = edges[1:] - 1.0 if whole else np.nextafter(edges[1:], -np.inf)
+        high[column.present - 1] = column.upper
     elif isinstance(column, Listed):
         values = [float(v) for v in column.values or () if isinstance(v, int | float)]
         low[: len(values)] = high[: len(values)] = values

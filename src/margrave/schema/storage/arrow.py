@@ -333,7 +333,8 @@ def _integers(drawn: NDArray[Any], column: Binned, kind: Any) -> NDArray[Any]:
     low, high = integer_range(kind)
     if drawn.dtype.kind == "f":
         edges = column.edge_array
-        first, last = np.ceil(edges[0]), np.floor(edges[-1])
+        assert column.upper is not None  # noqa: S101 - it has edges
+        first, last = np.ceil(edges[0]), np.floor(column.upper)
         drawn = np.clip(np.rint(drawn), min(first, last), max(first, last))
         held = np.clip(drawn, float(max(low, -(1 << 53))), float(min(high, 1 << 53)))
     else:
