@@ -75,6 +75,19 @@ TABLE = pa.table({"ip": ["10.1.2.3", "10.2.9.9"] * 100, "side": ["left", "right"
 SCHEMA = mg.Schema((NETWORK, mg.Categorical(name="side", values=("left", "right"), missing=False)))
 
 
+def test_numbers_in_order_are_numbers_of_a_regression() -> None:
+    """Before, an ordered kind that is not `Ordinal` entered as levels."""
+    register_column(toy.Rating)
+    stars = np.random.default_rng(0).integers(1, 6, 400)
+    own = toy.Rating(name="stars", stars=5, missing=False)
+    schema = mg.Schema((own, mg.Integer(name="pay", lower=0, upper=60, missing=False)))
+    table = pa.table({"stars": stars, "pay": 10 * stars})
+    made = mg.Synthesizer("auto", epsilon=20.0, schema=schema).fit(table)
+    found = mg.regression.linear(made, target="pay")
+    assert found.names == ("(intercept)", "stars")
+    assert found["stars"] > 5.0
+
+
 def test_what_stands_behind_a_beginning_is_drawn_for_any_listed_kind() -> None:
     register_column(Network)
     made = mg.Synthesizer("independent", epsilon=20.0, schema=SCHEMA).fit(TABLE).sample(300, rng=0)

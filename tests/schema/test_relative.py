@@ -148,6 +148,12 @@ def test_relations_may_hang_together() -> None:
     assert table.column_names[0] == "billed"
 
 
+def test_schema_json_says_which_field_is_missing() -> None:
+    entry = {"name": "gap", "kind": "relative"}
+    with pytest.raises(SchemaError, match=r"column 'gap' of kind 'relative' must be given with .*own"):
+        Schema.from_json({"version": 2, "columns": [entry]})
+
+
 def test_schema_json_keeps_them() -> None:
     schema = stays(share=(0.99, 0.01))
     again = Schema.from_json(schema.to_json())

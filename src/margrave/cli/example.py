@@ -57,7 +57,9 @@ def dummy(
     write_table(make_dummy(declared, rows, rng=seed), out, missing, text)
     if quiet:
         return
-    typer.echo(f"{out}: {rows:,} made-up rows, {len(declared.columns)} columns, from the schema alone")
+    width = len(declared.columns)
+    columns = f"{width} column{'s' if width != 1 else ''}"
+    typer.echo(f"{out}: {rows:,} made-up rows, {columns}, from the schema alone")
     guessed = [column.name for column in declared.columns if not column.known]
     if guessed:
         typer.echo(f"filled in with placeholders, since not declared: {', '.join(guessed)}")

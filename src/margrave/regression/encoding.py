@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Listed, Ordinal
+from margrave.schema.columns import Binned, Column, Listed
 from margrave.schema.encode import coded_from, encode_from
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
@@ -79,7 +79,7 @@ def encode_feature(
     labels = labels_of(schema, name)
     numbers = scores_of(column)
     if how is None:
-        numeric = numbers is not None and isinstance(column, Binned | Ordinal)
+        numeric = numbers is not None and column.ordered > 0
         how = "scores" if numeric else "ranks" if isinstance(column, Binned) else "levels"
     if reference is not None and (how != "levels" or reference not in labels):
         remedy = f"Pick one of {list(labels)}." if how == "levels" else "Use encodings='levels' for it."

@@ -522,6 +522,11 @@ def _derived_fields(column: Column) -> frozenset[str]:
     return column.derived | {"name", "provisional"} | bounds
 
 
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return field.init and field.default is missing and field.default_factory is missing
+
+
 def _column_from_json(entry: Any) -> Column:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise SchemaError(invalid("columns", "objects with a 'name'", "Name every column."))
@@ -543,6 +548,12 @@ def _column_from_json(entry: Any) -> Column:
         raise SchemaError(
             invalid(f"column {entry['name']!r}", f"made of {sorted(fields)}", "Remove the rest.", got=extra)
         )
+    needed = sorted(
+        one.name for one in dataclasses.fields(kind) if _is_required(one) and one.name not in entry
+    )
+    if needed:
+        where = f"column {entry['name']!r} of kind {kind.kind!r}"
+        raise SchemaError(invalid(where, f"given with {' and '.join(needed)}", "Add what is missing."))
     for key in ("missing", "strict"):
         if not isinstance(entry.get(key), bool | None):
             where = f"{key} of column {entry['name']!r}"
