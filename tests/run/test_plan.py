@@ -229,6 +229,17 @@ def test_a_larger_limit_of_ones_own_overrides_that_of_the_machine(monkeypatch: p
     assert "machine" not in less
 
 
+@pytest.mark.parametrize("model", ["independent", "compressed"])
+def test_a_wide_column_is_not_paired_with_itself(model: str) -> None:
+    """Before, a tree was taken to have as many cells as that, for models without one too: 10 GB."""
+    sizes = {"a": 10_000, "b": 5, "c": 5, "d": 2}
+    table = pa.table({name: pa.array([], "int64") for name in sizes})
+    schema = mg.Schema.from_sizes(sizes)
+    strategy = mg.select.MST()
+    run = mg.Synthesizer(select=strategy, model=model, epsilon=1.0, schema=schema, max_memory=450_000_000)
+    assert run.plan(table).refused == ""
+
+
 def _undeclared(columns: int) -> pa.Table:
     return pa.table({f"c{i}": pa.array([], "int64") for i in range(columns)})
 

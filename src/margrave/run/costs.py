@@ -218,7 +218,7 @@ def _batched_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Tim
 def _mst_time(strategy: Any, fitter: Any, work: Work, held: Holdings) -> Times:
     """A draw among all pairs that may still join the tree, for each column but one."""
     draws = 0.05 + work.columns * (4e-6 * work.pairs + CELL_SECONDS * held.candidates)
-    fit = 2e-3 * work.columns + 1e-6 * sum(work.sizes)
+    fit = 2e-3 * work.columns + 1e-6 * sum(work.sizes) + fitter.fit_seconds * work.columns**2
     return 0.4 * draws + 0.2 * fit, 2.0 * draws + 5.0 * fit, draws
 
 
@@ -245,7 +245,8 @@ def _model_bytes(fitter: Any, work: Work, held: Holdings) -> float:
         return 2 * 8.0 * held.candidates + A_SQUARE * codes**2 + 8.0 * A_CODE * codes
     if held.candidates <= sum(work.sizes):  # one-ways alone
         return 100.0 * sum(work.sizes) * math.sqrt(work.columns)
-    return A_CANDIDATE * held.candidates + CELL_BYTES * min(held.tree, _cell_limit(fitter))
+    tree = 0.0 if fitter.small else CELL_BYTES * min(held.tree, _cell_limit(fitter))
+    return A_CANDIDATE * held.candidates + tree
 
 
 def _cell_limit(fitter: Any) -> float:

@@ -74,8 +74,12 @@ class MST(Strategy):
         return {ONE: split[ONE_WAYS] / columns, PAIR: split["pairs"] / max(columns - 1, 1)}
 
     def expect_holdings(self, sizes: Sequence[int], signal: float) -> Holdings:
-        """All pairs as candidates, and at most a pair with the widest column for each column."""
-        tree = float(max(sizes, default=0) * sum(sizes))
+        """All pairs as candidates, and at most a pair with the widest column for each other column.
+
+        Seen from the widest column, each other one has one pair with its parent, which is no wider.
+        """
+        widest = max(sizes, default=0)
+        tree = float(widest * (sum(sizes) - widest))
         return Holdings(count_pair_cells(sizes), len(sizes), tree=tree)
 
     def run(

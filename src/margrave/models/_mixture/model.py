@@ -176,7 +176,7 @@ nat's."""
 
 
 class MixtureModel(Model):
-    """p(x) = sum_k w_k prod_i Q_ki(x_i); made by `Mixture`.
+    """p(x) = sum_k w_k prod_i Q_ki(x_i); made by `Mixture`, and by other families of products.
 
     Args:
         domain: Names and sizes of the attributes.
