@@ -125,4 +125,5 @@ def test_objective_perturbation_keeps_its_promise(
     monkeypatch.setattr(
         perturb_door, "rounded_gaussian", lambda variance, size, bits: honest(variance / 64, size, bits)
     )
-    assert _find_epsilon(adjacency, 1500) > EPSILON
+    # With 1,500 runs one audit in nine misses it, by drawing the 5,000 runs that it was tried with again.
+    assert _find_epsilon(adjacency, 3000) > EPSILON
