@@ -7,6 +7,7 @@ Backends have notions of their own of which texts are equal. Under a collation t
 from __future__ import annotations
 
 import contextlib
+import gc
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -152,6 +153,8 @@ def _collated(folder: Path, table: pa.Table, collation: str) -> Iterator[Any]:
     try:
         yield connection.table("t")
     finally:
+        # Tables that ibis keeps are dropped while their connection is open, not amid another test.
+        gc.collect()
         connection.disconnect()
 
 
