@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from margrave.limits import Deadline, Effort
-from margrave.models._base.constraints import resolve_dependencies, zero_forbidden
+from margrave.models._base.constraints import find_allowed, resolve_dependencies, zero_forbidden
 from margrave.models._base.pooling import pool
 from margrave.models._mixture.constraint_blocks import (
     ConstraintBlock,
@@ -118,6 +118,24 @@ def test_the_gradient_under_rules_is_that_of_the_value(penalties: tuple[float, f
             ends.append(objective(point(at.logs, weigh, tables.starts))[0])
         pull = at.weights[k] * (by_weight[k] - at.weights @ by_weight)
         assert (ends[0] - ends[1]) / (2.0 * step) == pytest.approx(pull, rel=1e-4, abs=1e-2)
+
+
+def test_cells_are_allowed_where_some_row_that_obeys_may_be() -> None:
+    """Held against all rows there are, for every set of attributes; a forbidden cell is a 0 that is known."""
+    assert DOMAIN.rules is not None
+    codes = np.unravel_index(np.arange(np.prod(DOMAIN.sizes)), DOMAIN.sizes)
+    rows = DOMAIN.rules.possible(dict(zip(DOMAIN.names, codes, strict=True)), len(codes[0]))
+    for clique, allowed in zip(CLIQUES, find_allowed(DOMAIN, CLIQUES), strict=True):
+        assert (allowed == (summed(rows.reshape(DOMAIN.sizes).astype(int), clique) > 0)).all(), clique
+    tables = pool(DOMAIN, measured(60.0))
+    for table, known, allowed in zip(
+        tables,
+        zero_forbidden(DOMAIN, tables, 10.0),
+        find_allowed(DOMAIN, [table.clique for table in tables]),
+        strict=True,
+    ):
+        assert (known.values == np.where(allowed, table.values, 0.0)).all()
+        assert (known.sigma == np.where(allowed, table.sigma, table.sigma / 10.0)).all()
 
 
 def test_the_objective_looks_at_the_tables_that_rows_will_have() -> None:
