@@ -23,11 +23,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
     check = parser.parse_args().check
-    stale = [page for page in PAGES if read(page) != fill(page)]
+    made = {page: fill(page) for page in PAGES}
+    stale = [page for page, text in made.items() if read(page) != text]
     if check and stale:
         sys.exit(f"Not what the code says: {', '.join(stale)}. Run: python docs/site/write_tables.py")
     for page in stale:
-        (DOCS / page).write_text(fill(page), encoding="utf-8", newline="\n")
+        (DOCS / page).write_text(made[page], encoding="utf-8", newline="\n")
 
 
 def read(page: str) -> str:
@@ -66,16 +67,28 @@ def write_metrics() -> str:
     rows = []
     for name, metric in METRICS.items():
         facts = metric.facts
-        low = "" if facts.low is None else f"{facts.low:.4g}"
-        high = "" if facts.high is None else f"{facts.high:.4g}"
-        span = (
-            f"{low} to {high}" if low and high else f"{low} up" if low else f"up to {high}" if high else "any"
-        )
         equal = "discloses" if facts.discloses else "depends" if facts.goal is None else f"{facts.goal:.4g}"
         better = f"{facts.better}, single columns" if facts.single_columns else facts.better
         source = link_sections(facts.source, "metrics.md")
-        rows.append((f"`{name}`", facts.definition, better, span, equal, facts.reads, source))
+        rows.append(
+            (
+                f"`{name}`",
+                facts.definition,
+                better,
+                write_range(facts.low, facts.high),
+                equal,
+                facts.reads,
+                source,
+            )
+        )
     return write_table(heads, rows)
+
+
+def write_range(low: float | None, high: float | None) -> str:
+    """The values that a score can have, None for an end that there is not."""
+    if low is None:
+        return "any" if high is None else f"up to {high:.4g}"
+    return f"{low:.4g} up" if high is None else f"{low:.4g} to {high:.4g}"
 
 
 def link_sections(source: str, page: str) -> str:
