@@ -98,9 +98,14 @@ def run_ours(method: str, epsilon: float, folder: Path) -> None:
     import margrave.engines.opening
     import margrave.measure.curator
     import margrave.measure.discovery.discover
-    import margrave.models.mixture
+    import margrave.models._base.given
+    import margrave.models._sampling.repair
+    import margrave.models.auto
+    import margrave.models.compressed
     import margrave.models.pgm.fitter
-    import margrave.run.synthesis  # noqa: F401
+    import margrave.run.planning
+    import margrave.run.synthesis
+    import margrave.select.all_pairs  # noqa: F401
     from margrave import Synthesizer
     from tables import coded_schema
 

@@ -125,17 +125,19 @@ def _advance(
     scale: np.float32,
     bias: np.float32,
 ) -> None:
-    """One step; no logarithm moves by more than 1."""
+    """One step; no logarithm moves by more than 1, or below MIN_LOG_PROBABILITY."""
     part = np.float32(1.0 - MEMORY)
     # Python floats would turn the whole inner loop to double precision.
     one = np.float32(1.0)
+    # No share underflows to 0 in single precision.
+    floor = np.float32(MIN_LOG_PROBABILITY)
     for c in range(logs.shape[0]):
         for k in range(logs.shape[1]):
             g = gradient[c, k]
             mean[c, k] += part * (g - mean[c, k])
             square[c, k] += part * (g * g - square[c, k])
             step = scale * mean[c, k] / (np.sqrt(square[c, k] * bias) + np.float32(1e-12))
-            logs[c, k] -= min(max(step, -one), one)
+            logs[c, k] = max(logs[c, k] - min(max(step, -one), one), floor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,22 @@ def add_penalties(
 
 
 @compile_summing
+def _add_scaled(onto: Singles, along: Singles, scale: float) -> None:
+    """Add a multiple of one line to another. A loop that writes a single line is vectorised."""
+    for k in range(len(onto)):
+        onto[k] += scale * along[k]
+
+
+@compile_summing
+def _sum_products(weights: Singles, a: Singles, b: Singles) -> float:
+    """The weighted product of two lines, in their precision."""
+    total = weights.dtype.type(0.0)
+    for k in range(len(weights)):
+        total += weights[k] * a[k] * b[k]
+    return total
+
+
+@compile_summing
 def _smooth(
     gradient: Singles,
     shares: Singles,
@@ -194,36 +210,36 @@ def _smooth(
 ) -> float:
     """The part of one attribute's ordered codes; derivatives run through m as well as through Q."""
     codes, components = shares.shape
-    through = np.zeros(codes, np.float64)
+    through = np.zeros(codes, gradient.dtype)
     cost = np.zeros(components, gradient.dtype)
+    step, pull = np.empty(components, gradient.dtype), np.empty(components, gradient.dtype)
     for c in range(codes - 1):
         both = ones[c] + ones[c + 1]
         # Weight of the difference of two neighbours' likelihood ratios: m_c m_c+1 / (m_c + m_c+1).
         h = smoothness * ones[c] * ones[c + 1] / both
         low, high = np.float32(1.0) / ones[c], np.float32(1.0) / ones[c + 1]
-        bent = below = above = np.float32(0.0)
         for k in range(components):
-            step = shares[c + 1, k] * high - shares[c, k] * low
-            pull = h * step
-            gradient[c + 1, k] += pull * high
-            gradient[c, k] -= pull * low
-            cost[k] += np.float32(0.5) * pull * step
-            bent += weights[k] * step * step
-            above += weights[k] * pull * shares[c + 1, k]
-            below += weights[k] * pull * shares[c, k]
+            step[k] = shares[c + 1, k] * high - shares[c, k] * low
+            pull[k] = h * step[k]
+        _add_scaled(gradient[c + 1], pull, high)
+        _add_scaled(gradient[c], pull, -low)
+        for k in range(components):
+            cost[k] += np.float32(0.5) * pull[k] * step[k]
+        bent = _sum_products(weights, step, step)
+        below, above = _sum_products(weights, pull, shares[c]), _sum_products(weights, pull, shares[c + 1])
         # What runs through m: first through h, then through the two ratios.
-        half = 0.5 * smoothness * bent
+        half = np.float32(0.5) * smoothness * bent
         through[c] += half * (ones[c + 1] / both) ** 2 + below * low * low
         through[c + 1] += half * (ones[c] / both) ** 2 - above * high * high
     value = 0.0
     for k in range(components):
         value += weights[k] * cost[k]
-        by_weight[k] += cost[k]
     for c in range(codes):
-        also = gradient.dtype.type(through[c])
         for k in range(components):
-            gradient[c, k] += also
-            by_weight[k] += through[c] * shares[c, k]
+            gradient[c, k] += through[c]
+        _add_scaled(cost, shares[c], through[c])
+    for k in range(components):
+        by_weight[k] += cost[k]
     return value
 
 
@@ -264,19 +280,23 @@ class Point:
 
     def settle(self, starts: Longs) -> None:
         """Normalise logs and weights, and bring shares and weights up to date."""
-        # Bounded below, so that no share underflows to 0 in single precision.
-        np.maximum(self.logs, np.float32(MIN_LOG_PROBABILITY), out=self.logs)
-        np.exp(self.logs, out=self.shares)
-        normalise_shares(self.logs, self.shares, starts)
+        self.settle_shares(starts)
         # The largest is taken out before exp, which cannot overflow then.
         self.weigh -= self.weigh.max()
         self.weigh -= np.log(np.exp(self.weigh).sum())
         self.weights = np.exp(self.weigh).astype(self.logs.dtype)
 
+    def settle_shares(self, starts: Longs) -> None:
+        """Normalise the logs, none of which is below MIN_LOG_PROBABILITY, and bring the shares up to date."""
+        np.exp(self.logs, out=self.shares)
+        normalise_shares(self.logs, self.shares, starts)
+
 
 def point(logs: Singles, weigh: Floats, starts: Longs) -> Point:
-    """A settled point of these logarithms, copied."""
-    made = Point(logs.copy(), weigh.astype(np.float64), np.empty_like(logs), np.empty(0, np.float32))
+    """A settled point of these logarithms, copied and bounded below by MIN_LOG_PROBABILITY."""
+    # Bounded, so that no share underflows to 0 in single precision.
+    logs = np.maximum(logs, np.float32(MIN_LOG_PROBABILITY))
+    made = Point(logs, weigh.astype(np.float64), np.empty_like(logs), np.empty(0, np.float32))
     made.settle(starts)
     return made
 
@@ -461,10 +481,14 @@ class LatentBlockPart:
             self._starts, self._ordered, self._information, self._smoothness, by_state,
         )  # fmt: skip
         # The chain rule from V U to V, over u for the natural gradient.
-        by_v += ((outside * weights) @ u.T) / held
+        from_outside = (outside * weights) @ u.T
+        from_outside /= held
+        by_v += from_outside
         # U_k is reached by the attributes outside and by the pairs inside, which see it only through u.
-        by_u = v.T @ outside + by_state[:, None].astype(by_v.dtype)
-        by_weight += by_state @ u
+        per_state = by_state.astype(by_v.dtype)
+        by_u = v.T @ outside
+        by_u += per_state[:, None]
+        by_weight += per_state @ u
         value += add_penalties(
             by_u, self.state_weights.logs, u, weights, held, np.ones(len(u), np.bool_),
             self._whole, self._none, self._state_penalty, np.float32(0.0), by_weight,
@@ -491,8 +515,8 @@ class LatentBlockPart:
 
     def settle(self) -> None:
         """Normalise the logarithms, and bring the shares up to date."""
-        self.states.settle(self._starts)
-        self.state_weights.settle(self._whole)
+        self.states.settle_shares(self._starts)
+        self.state_weights.settle_shares(self._whole)
 
     @property
     def points(self) -> tuple[Point, Point]:

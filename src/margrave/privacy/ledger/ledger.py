@@ -333,11 +333,11 @@ class Ledger:
             InputError: A resumed run asks for something else than was recorded, or the journal fails.
         """
         with self._lock:
-            self._check(events)
+            price = self._check(events)
             # A resumed run is handed what it was told before: drawing again would be a second release.
             if not self._replay.done:
                 found = self._replay.take(events)
-                self._spend(events)
+                self._spend(price)
                 self._lose(self._replay.lost())
                 return found
         # A table that cannot be counted costs nothing, so counting comes first. Then the spend is on disk,
@@ -401,18 +401,18 @@ class Ledger:
     def _record(self, events: Sequence[Event]) -> int:
         """Spend events, all or none; returns the index of the first."""
         with self._lock:
-            self._check(events)
+            price = self._check(events)
             if not self._replay.done:
                 raise InputError(invalid("ledger", "resumed through its stored answers", "Use `ask`."))
             if self._journal is not None:
                 self._journal.append(events)
             first = len(self._events)
-            self._spend(events)
+            self._spend(price)
             self._events += events
             return first
 
-    def _check(self, events: Sequence[Event]) -> None:
-        """Raise unless the events can be paid for."""
+    def _check(self, events: Sequence[Event]) -> tuple[Fraction, Fraction]:
+        """What the events cost in rho and in delta; raises unless they can be paid for."""
         if os.getpid() != self._pid:
             raise BudgetError(invalid("ledger", "used in the process that made it", "Start a new run."))
         cost, delta = self._cost(events)
@@ -422,6 +422,7 @@ class Ledger:
         if delta > self._deltas.left:
             remedy = "Raise partition_delta."
             raise BudgetError(invalid("delta", "at most what is kept for partitions", remedy))
+        return cost, delta
 
     def _cost(self, events: Sequence[Event]) -> tuple[Fraction, Fraction]:
         rho = delta = Fraction(0)
@@ -430,8 +431,9 @@ class Ledger:
             delta += count * event_delta(event)
         return rho, delta
 
-    def _spend(self, events: Sequence[Event]) -> None:
-        cost, delta = self._cost(events)
+    def _spend(self, price: tuple[Fraction, Fraction]) -> None:
+        """Spend what `_check` found under the same lock."""
+        cost, delta = price
         self._rho.spend(cost)
         self._deltas.spend(delta)
 
