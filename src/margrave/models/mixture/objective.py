@@ -193,7 +193,7 @@ def _add_scaled(onto: Singles, along: Singles, scale: float) -> None:
 @compile_summing
 def _sum_products(weights: Singles, a: Singles, b: Singles) -> float:
     """The weighted product of two lines, in their precision."""
-    total = weights.dtype.type(0.0)
+    total: float = weights.dtype.type(0.0)
     for k in range(len(weights)):
         total += weights[k] * a[k] * b[k]
     return total
