@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from margrave.evaluation.review import score_request
 from margrave.evaluation.rows import observed_schema, widen_schema
 from margrave.evaluation.score import Facts
 from margrave.report.comparison.page import render_comparison
+from margrave.schema.columns import Categorical, Column, Date, Integer, Real
 from margrave.schema.schema import Schema
 
 NAMES = ["fidelity_error", "ks_complement", "query_error", "ml_r2"]
@@ -73,6 +76,24 @@ def test_values_that_only_held_out_rows_have_get_codes_of_their_own() -> None:
     declared = observed_schema(real, real).replace([])
     assert widen_schema(schema, held_out, declared) == schema
     assert held_out.bind(wide).encoded.column("a").tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Real(name="a", edges=(0.0, 2.5, 10.0)),
+        Integer(name="a", lower=0, upper=9, bins=2),
+        Date(name="a", edges=(date(2020, 1, 1), date(2021, 1, 1), date(2022, 1, 1))),
+        Categorical(name="a", values=("x", "y", "z")),
+    ],
+    ids=lambda column: column.kind,
+)
+def test_what_is_declared_but_for_missing_cells_is_compared_as_declared(column: Column) -> None:
+    """Before, bins were cut anew, and a kind was taken for that of its storage."""
+    cells = {"date": [date(2020, 5, 1), None], "categorical": ["x", None]}.get(column.kind, [3, None])
+    source = open_source(pa.table({"a": cells}))[0]
+    found = observed_schema(source, source, Schema((column,)))["a"]
+    assert found == dataclasses.replace(column, missing=True, strict=False)
 
 
 def test_one_name_and_all_names_are_asked_for_by_a_word() -> None:

@@ -69,7 +69,7 @@ def observed_schema(
     """The columns of two or more tables with the values and ranges they hold, under which all encode.
 
     **Not private**: it reads all tables exactly. Numbers are cut into at most 20 bins of like mass of the
-    real table; a column that is fully declared is taken as declared, but absorbs values outside.
+    real table; values and bins that are declared are taken as declared, but absorb values outside.
 
     Args:
         real: The real table.
@@ -81,7 +81,8 @@ def observed_schema(
     columns = []
     for stored in real.columns:
         column = known.get(stored.name, stored)
-        columns.append(column if column.known else _observe_column(stored, real, others))
+        seen = column if _is_settled(column) else stored
+        columns.append(column if column.known else _observe_column(seen, real, others))
     return Schema(tuple(dataclasses.replace(column, strict=False) for column in columns))
 
 
@@ -113,6 +114,13 @@ def find_identifying(
     return found if len(found) < len(schema.attributes) else found[1:]
 
 
+def _is_settled(column: Column) -> bool:
+    """Whether a column is declared but for missing cells: by its values, or by bins that stand for good."""
+    if isinstance(column, Listed):
+        return column.values is not None
+    return isinstance(column, Binned) and column.edges is not None and not (column.provisional or column.rare)
+
+
 def _observe_column(column: Column, real: Source, others: Sequence[Source]) -> Column:
     kinds = np.sum([source.kinds(column.name).reveal() for source in (real, *others)], axis=0)
     missing = bool(kinds[0] > 0)
@@ -124,6 +132,8 @@ def _observe_column(column: Column, real: Source, others: Sequence[Source]) -> C
     if isinstance(column, Listed) and column.values is not None:
         return dataclasses.replace(column, missing=missing)
     if isinstance(column, Binned):
+        if _is_settled(column):
+            return dataclasses.replace(column, missing=missing or bool(kinds[PROFILE.index("mark")] > 0))
         decided = isinstance(column, Temporal) or column.format
         kind = type(column) if decided else Real if kinds[2] > 0 else Integer
         if column.format:
