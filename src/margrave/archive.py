@@ -23,7 +23,7 @@ from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, KnownNoise, NoisyMarginal, NoisySlices, NoisySums, Provenance, Release
 from margrave.schema.constraints.rules import rule_from_json
 from margrave.schema.features import RowNumbers
-from margrave.schema.schema import KINDS, Schema, find_kind
+from margrave.schema.schema import COLUMN_KINDS, Schema, find_kind
 from margrave.schema.storage.text import TextFormat
 
 VERSION = 2
@@ -322,7 +322,7 @@ def _check_kinds(schema: Any) -> None:
     unknown = sorted(kind for kind in named if find_kind(kind) is None)
     if unknown:
         remedy = "Install the extension that adds the others, or call margrave.schema.schema.register_column."
-        constraint = f"made of the kinds of columns {sorted(KINDS)}"
+        constraint = f"made of the kinds of columns {sorted(COLUMN_KINDS)}"
         raise ReleaseError(invalid("schema of the release", constraint, remedy, got=unknown))
 
 

@@ -16,7 +16,7 @@ from command_line import call
 from margrave.engines.frames import read_table
 from margrave.engines.opening import open_here
 from margrave.evaluation import Rows, Task, score_metrics
-from margrave.evaluation.metrics.first_look import KINDS, share_kept
+from margrave.evaluation.metrics.first_look import FINDING_KINDS, share_kept
 from margrave.evaluation.review import held_rows
 from margrave.evaluation.rows import observed_schema
 from margrave.evaluation.score import Score
@@ -72,7 +72,7 @@ def lost(synthetic: pd.DataFrame) -> dict[str, float]:
 
 def test_another_draw_of_the_rows_keeps_all_and_every_kind_is_found() -> None:
     score = look(visits(1))
-    assert {name.partition(":")[0] for name in score.parts} == set(KINDS)
+    assert {name.partition(":")[0] for name in score.parts} == set(FINDING_KINDS)
     assert set(score.parts) >= {
         *("order: came <= left", "order: paid <= charge", "equality: came = arrived (day)"),
         "dependency: ward follows from code",

@@ -19,7 +19,7 @@ from margrave.report.pictures import Distribution
 from margrave.schema.columns import Listed
 from margrave.schema.encode import encode
 from margrave.schema.given import Between
-from margrave.schema.schema import KINDS, register_column
+from margrave.schema.schema import COLUMN_KINDS, register_column
 
 pytestmark = pytest.mark.usefixtures("own_tables")
 
@@ -174,7 +174,7 @@ def test_a_kind_without_a_name_that_leads_to_it_is_refused_before_anything_is_sp
 def test_a_release_of_a_kind_that_is_missing_here_says_so(tmp_path: Path) -> None:
     register_column(Network)
     mg.Synthesizer("independent", epsilon=1.0, schema=SCHEMA).fit(TABLE).save(tmp_path / "r.margrave")
-    del KINDS["network"]
+    del COLUMN_KINDS["network"]
     with pytest.raises(
         ReleaseError, match=r"kinds of columns.*got \['network'\]. Install the extension"
     ) as refused:

@@ -1,6 +1,6 @@
 """What every kind of columns does: codes and values, schema.json, frames, values outside, a release, a CSV.
 
-A new kind is asked the same as soon as it is in `KINDS`; it adds its line to `EXAMPLES`.
+A new kind is asked the same as soon as it is in `COLUMN_KINDS`; it adds its line to `EXAMPLES`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from margrave.schema.columns import Binned, Column, Listed
 from margrave.schema.encode import decode, encode, encode_column
 from margrave.schema.encoded import Encoded
 from margrave.schema.frame import Frame
-from margrave.schema.schema import KINDS, Schema
+from margrave.schema.schema import COLUMN_KINDS, Schema
 
 DAY, NOON = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12)
 EXAMPLES: dict[str, tuple[Column, list[Any], list[int]]] = {
@@ -67,10 +67,10 @@ def _table(kind: str, times: int = 1) -> tuple[pa.Table, Schema]:
 
 
 def test_every_kind_has_an_example_or_a_reason() -> None:
-    lacking = set(KINDS) - set(EXAMPLES) - set(WITHOUT)
+    lacking = set(COLUMN_KINDS) - set(EXAMPLES) - set(WITHOUT)
     assert not lacking, f"add a line to EXAMPLES in {__file__} for {sorted(lacking)}"
     assert not set(EXAMPLES) & set(WITHOUT)
-    assert set(EXAMPLES) | set(WITHOUT) <= set(KINDS)
+    assert set(EXAMPLES) | set(WITHOUT) <= set(COLUMN_KINDS)
 
 
 @KIND

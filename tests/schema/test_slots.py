@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from margrave.schema.columns import Column
-from margrave.schema.schema import KINDS
+from margrave.schema.schema import COLUMN_KINDS
 
 
 def test_no_column_has_an_attribute_dictionary() -> None:
-    for kind in KINDS.values():
+    for kind in COLUMN_KINDS.values():
         assert not any("__dict__" in vars(base) for base in kind.__mro__), f"{kind}: slots=True"
 
 
@@ -24,4 +24,4 @@ def test_of_several_bases_at_most_one_has_generated_slots() -> None:
         several = [base for base in kind.__bases__ if issubclass(base, Column)]
         generated = [base for base in several if "__getstate__" in vars(base)]
         assert len(generated) <= 1, kind
-    assert len(found) > len(KINDS)
+    assert len(found) > len(COLUMN_KINDS)

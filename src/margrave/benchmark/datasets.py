@@ -149,7 +149,7 @@ SHIPPED = ("adult", "adult-discovered", "dense", "parity", "rare", "tails")
 RAW = "+raw"
 """After the word of a table of the nursery: nothing of it is declared, every method has to discover it."""
 TABLES = (".csv", ".csv.gz", ".tsv", ".data", ".data.gz", ".txt", ".parquet", ".arrow", ".feather")
-KINDS: dict[str, type] = {
+ENTRY_TYPES: dict[str, type] = {
     "name": str,
     "title": str,
     "source": str,
@@ -321,7 +321,7 @@ def expand_words(words: Sequence[str]) -> list[str]:
 
 def _read_table_entry(path: Path, root: Path | None) -> TableEntry:
     where = f"the table file {path.name}"
-    spec = check_entries(read_spec(path, "data"), KINDS, where)
+    spec = check_entries(read_spec(path, "data"), ENTRY_TYPES, where)
     check_name(spec.setdefault("name", path.stem), f"name of {where}")
     sources = [key for key in ("shipped", "make", "file") if spec.get(key)]
     if len(sources) != 1:

@@ -53,7 +53,7 @@ CELLS = 4096
 """Equal cells of the range, from which the edges of the bins are taken."""
 MIN_KEY_VALUES = 1000
 """Values from which a text column in which most rows have one of their own tells rows apart."""
-KINDS: dict[type[Column], tuple[str, ...]] = {
+CELL_CLASSES: dict[type[Column], tuple[str, ...]] = {
     Real: ("whole", "pointed", "number", "written number"),
     Date: ("date", "written date"),
     Moment: ("date", "moment", "written date", "written moment"),
@@ -149,7 +149,7 @@ def _kind(column: Column, kinds: NDArray[np.int64]) -> Column:
     textual = isinstance(column, Unknown) and column.textual
     marks = kinds[PROFILE.index("mark")]
     present = kinds.sum() - kinds[0] - marks
-    for kind, held in KINDS.items():
+    for kind, held in CELL_CLASSES.items():
         if textual and kind is Real and not kinds[PROFILE.index("written number")]:
             continue
         if present == kinds[[PROFILE.index(name) for name in held]].sum() and (present or not marks):

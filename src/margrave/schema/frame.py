@@ -18,7 +18,7 @@ from margrave.schema.schema import Schema
 from margrave.schema.storage import clock
 from margrave.schema.storage.text import TextFormat
 
-KINDS = ("pandas", "polars", "arrow")
+FRAME_KINDS = ("pandas", "polars", "arrow")
 TEXT_FILE = "text"
 """The storage type of every column of a text file: decoding gives it the type of its column kind."""
 
@@ -42,8 +42,8 @@ class Frame:
     text: TextFormat = field(default_factory=TextFormat)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise SchemaError(invalid("kind", f"one of {list(KINDS)}", "Pick one.", got=self.kind))
+        if self.kind not in FRAME_KINDS:
+            raise SchemaError(invalid("kind", f"one of {list(FRAME_KINDS)}", "Pick one.", got=self.kind))
         object.__setattr__(self, "dtypes", dict(self.dtypes))
 
 

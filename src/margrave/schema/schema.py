@@ -133,7 +133,7 @@ def _describe_values(column: Listed) -> str:
     return kept if column.other is None else f"{kept} and {column.other}"
 
 
-KINDS: dict[str, type[Column]] = {
+COLUMN_KINDS: dict[str, type[Column]] = {
     kind.kind: kind
     for kind in (
         *(Categorical, Ordinal, Boolean, Integer, Real, Unknown),
@@ -159,12 +159,12 @@ def register_column(kind: type[Column]) -> None:
     if not isinstance(vars(kind).get("kind"), str):
         remedy = 'Write kind: ClassVar[str] = "..." in the class.'
         raise InputError(invalid("column kind", "one with a name of its own", remedy, got=kind.__name__))
-    add_entry(KINDS, kind.kind, kind, "the column kind")
+    add_entry(COLUMN_KINDS, kind.kind, kind, "the column kind")
 
 
 def find_kind(name: str) -> type[Column] | None:
     """The kind of columns of a name, those of installed extensions included; None if there is none."""
-    return find_entry(KINDS, name)
+    return find_entry(COLUMN_KINDS, name)
 
 
 VERSION, UNRULED = 2, 1
@@ -535,7 +535,7 @@ def _column_from_json(entry: Any) -> Column:
         raise SchemaError(
             invalid(
                 f"kind of column {entry['name']!r}",
-                f"one of {sorted(KINDS)}",
+                f"one of {sorted(COLUMN_KINDS)}",
                 "Pick one.",
                 got=entry.get("kind"),
             )

@@ -29,7 +29,7 @@ Truths = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 Counts = NDArray[np.int64]
 
-KINDS = ("order", "equality", "dependency", "missing", "rank", "codes", "new values", "spelling")
+FINDING_KINDS = ("order", "equality", "dependency", "missing", "rank", "codes", "new values", "spelling")
 """The kinds of findings, in the order in which they are told."""
 
 
@@ -38,7 +38,7 @@ class Finding:
     """One relation that the real rows show. **Not private**.
 
     Args:
-        kind: One of `KINDS`.
+        kind: One of `FINDING_KINDS`.
         name: The relation in a few words, the same for every synthetic table.
         kept: How much of it the synthetic rows keep, from 0 (no more than independent columns or other
             values would) to 1 (as in the real rows).
@@ -447,7 +447,7 @@ MAX_SENTENCES = 3
 
 
 def look_first(task: Task) -> list[Finding]:
-    """All findings of a task, those of a kind together, in the order of `KINDS`. **Not private**."""
+    """All findings of a task, those of a kind together, in the order of `FINDING_KINDS`. **Not private**."""
     columns = _sample_columns(task) if task.real.exact and task.synthetic.exact else ()
     found = find_orders(columns)
     found += find_dependencies(_sample_labels(task))
@@ -455,7 +455,7 @@ def look_first(task: Task) -> list[Finding]:
     found += find_ranks(columns)
     found += find_codes(task)
     found += find_spellings(task)
-    return sorted(found, key=lambda finding: KINDS.index(finding.kind))
+    return sorted(found, key=lambda finding: FINDING_KINDS.index(finding.kind))
 
 
 @final

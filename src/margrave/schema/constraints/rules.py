@@ -324,7 +324,7 @@ class Within(Rule):
         return tuple(self.ranges)  # type: ignore[arg-type]
 
 
-KINDS: dict[str, type[Rule]] = {
+RULE_KINDS: dict[str, type[Rule]] = {
     kind.kind: kind for kind in (Forbidden, Allowed, Determines, Ordered, Sum, Within)
 }
 
@@ -335,9 +335,9 @@ def rule_from_json(entry: Any) -> Rule:
     Raises:
         SchemaError: It is not a rule.
     """
-    kind = KINDS.get(str(entry.get("kind"))) if isinstance(entry, dict) else None
+    kind = RULE_KINDS.get(str(entry.get("kind"))) if isinstance(entry, dict) else None
     if kind is None:
-        raise SchemaError(invalid("rules", f"objects with a 'kind' of {sorted(KINDS)}", "Pick one."))
+        raise SchemaError(invalid("rules", f"objects with a 'kind' of {sorted(RULE_KINDS)}", "Pick one."))
     known = {field.name for field in dataclasses.fields(kind)}
     extra = sorted(set(entry) - known - {"kind"})
     if extra:
