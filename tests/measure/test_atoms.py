@@ -73,6 +73,30 @@ def test_values_with_many_rows_come_back_exactly(kind: str, atom: float, share: 
     assert set(draw(bins, column, rng).tolist()) == {atom}  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("step", [1.0, 0.5, 0.01, 0.0])
+@pytest.mark.parametrize("share", [0.3, 0.02])
+def test_the_greatest_declared_number_comes_back_exactly(step: float, share: float) -> None:
+    """Before, none of its rows had it: bins were half open, and the declared end is a value."""
+    rng = np.random.default_rng(5)
+    values = rng.uniform(0.0, 100.0, ROWS)
+    values = np.round(values / step) * step if step else values
+    values = np.where(rng.random(ROWS) < share, 100.0, np.minimum(values, 100.0))
+    source, _ = open_source(pa.table({"x": values}))
+    neighbours = Neighbours()
+    ledger = Ledger(
+        epsilon=1.0, delta=1e-6, neighbours=neighbours, accountant=ZCDP(), partition_delta=Fraction(0)
+    )
+    declared = Schema((Real(name="x", lower=0.0, upper=100.0),))
+    column = Curator(source, ledger, SeededSource(0)).discover(declared, ledger.total / 3)["x"]
+    assert isinstance(column, Binned)
+    assert column.upper == 100.0
+    low, _, weights = _weights(column)
+    assert low[-1] == 100.0
+    assert weights[-1] == pytest.approx((values == 100.0).mean(), rel=0.25)
+    rows = real_numbers(np.full(100, column.present - 1), column, rng)
+    assert rows.max() == 100.0
+
+
 def test_where_no_value_stands_out_no_look_is_paid_for() -> None:
     rng = np.random.default_rng(2)
     schema, ledger = _discovered(

@@ -119,3 +119,44 @@ def test_no_grid_carries_a_value_out_of_its_bin(
 def test_grids_that_make_no_sense_are_refused(grids: object) -> None:
     with pytest.raises(SchemaError, match="grids of column"):
         Real(name="x", lower=0, upper=1, grids=grids)
+
+
+@pytest.mark.parametrize(
+    ("upper", "step", "last"), [(100.0, 1.0, 100.0), (100.3, 1.0, 100.0), (99.95, 0.1, 99.9), (1.0, 0.1, 1.0)]
+)
+def test_the_end_of_the_last_declared_bin_is_drawn_where_it_is_on_the_grid(
+    upper: float, step: float, last: float
+) -> None:
+    """Before, no row had the greatest number."""
+    column = Real(name="x", lower=0.0, upper=upper, bins=4, missing=False, grids=((step, 1.0),))
+    drawn = real_numbers(np.full(ROWS, 3), column, np.random.default_rng(0))
+    assert drawn.max() == last
+    expected = 1.0 / len(np.unique(drawn))
+    assert near((drawn == last).mean(), expected)
+
+
+def test_a_fine_cell_that_ends_at_the_last_edge_is_half_open() -> None:
+    column = Real(
+        name="x",
+        edges=(0.0, 37.0),
+        fine=(0.0, 36.0, 37.0),
+        weights=(0.0, 1.0),
+        missing=False,
+        grids=((1.0, 1.0),),
+    )
+    drawn = real_numbers(np.zeros(200, dtype=np.int64), column, np.random.default_rng(0))
+    assert set(drawn) == {36.0}
+
+
+def test_a_last_cell_of_one_number_ends_with_it() -> None:
+    column = Real(
+        name="x",
+        edges=(0.0, 100.0, float(np.nextafter(100.0, np.inf))),
+        fine=(0.0, 99.0, 100.0, float(np.nextafter(100.0, np.inf))),
+        weights=(0.0, 1.0, 3.0),
+        missing=False,
+    )
+    assert column.upper == 100.0
+    drawn = real_numbers(np.repeat([0, 1], ROWS), column, np.random.default_rng(0))
+    assert drawn[:ROWS].max() < 100.0
+    assert set(drawn[ROWS:]) == {100.0}

@@ -53,7 +53,7 @@ def _round_to_grid(
     """The values with each row's share put on a grid; a row whose bin has no such value tries the next finer.
 
     A grid's value is drawn evenly among those in the row's fine cell; where that has none it is the one in
-    the bin that is nearest to the value.
+    the bin that is nearest to the value. The last bin has its end where the kind says so.
     """
     if not column.grids:
         return values
@@ -70,9 +70,14 @@ def _round_to_grid(
         rows = np.flatnonzero((chosen <= place) & ~done)
         lower, upper = edges[bins[rows]], edges[bins[rows] + 1]
         inner = cells[0][rows], cells[1][rows]
-        multiples: Any = _whole_multiples if isinstance(column, Whole) else _real_multiples
-        found = multiples(values[rows], inner, (lower, upper), step, rng)
-        inside = (found >= lower) & (found < upper)
+        if isinstance(column, Whole):
+            found: Any = _whole_multiples(values[rows], inner, (lower, upper), step, rng)
+            inside = (found >= lower) & (found < upper)
+        else:
+            # Fine cells are half open, and the greatest number may have one of its own.
+            with_end = (upper == column.upper) & (column.fine is None)
+            found = _real_multiples(values[rows], inner, (lower, upper), with_end, step, rng)
+            inside = (found >= lower) & np.where(with_end, found <= upper, found < upper)
         if column.fine is not None:  # then 0 has a cell of its own, and is on no grid beside it
             inside &= (found != 0) | (inner[0] == 0) & (inner[1] <= np.where(inner[0] == 0, 1, inner[1]))
         values[rows[inside]] = found[inside]
@@ -93,13 +98,22 @@ def _whole_multiples(
 
 
 def _real_multiples(
-    values: Any, cell: tuple[Any, Any], ends: tuple[Any, Any], step: float, rng: np.random.Generator
+    values: Any,
+    cell: tuple[Any, Any],
+    ends: tuple[Any, Any],
+    with_end: NDArray[np.bool_],
+    step: float,
+    rng: np.random.Generator,
 ) -> Reals:
-    """As `_whole_multiples`, for numbers; steps below 1 divide by a whole number, to be exact in decimals."""
+    """As `_whole_multiples`, for numbers; steps below 1 divide by a whole number, to be exact in decimals.
+
+    with_end: which rows' bins have their upper end.
+    """
     times, over = (1.0, step) if step >= 1 else (float(round(1 / step)), 1.0)
     low, high, least, most, at = (_near_whole(x * times / over) for x in (*cell, *ends, values))
-    first, last = np.ceil(low), np.ceil(high) - 1
-    near = np.clip(np.rint(at), np.ceil(least), np.ceil(most) - 1)
+    first = np.ceil(low)
+    last = np.where(with_end & (cell[1] == ends[1]), np.floor(high), np.ceil(high) - 1)
+    near = np.clip(np.rint(at), np.ceil(least), np.where(with_end, np.floor(most), np.ceil(most) - 1))
     drawn = first + np.floor(rng.random(len(values)) * np.maximum(last - first + 1, 1.0))
     found: Reals = np.where(last >= first, drawn, near) * over / times
     return found

@@ -22,6 +22,7 @@ from margrave.measure.discovery.occupancy import (
 from margrave.measure.discovery.ranges import (
     PLACE_CELLS,
     Spans,
+    add_end,
     day_edges,
     nearest,
     number_edges,
@@ -364,7 +365,10 @@ class NumericDiscovery:
         step = fixed_step(self.column)
         if step > 0:
             edges = on_steps(edges, step)
-        return edges, spread_counts(coarse, counts, edges), multiples
+        if self.column.upper is None or isinstance(self.column, Whole):
+            return edges, spread_counts(coarse, counts, edges), multiples
+        edges = np.append(edges[edges < self.column.upper], float(self.column.upper))
+        return *add_end(edges, spread_counts(coarse, counts, edges)), multiples
 
     def _numbers(self) -> tuple[Array, Array, Array, _Multiples]:
         """Cells over the range of the numbers: to powers of two, then, far from zero, more closely.

@@ -161,6 +161,19 @@ def refined_edges(
     return np.concatenate([[lower], inside, [upper]])
 
 
+def add_end(edges: Array, prior: Array) -> tuple[Array, Array]:
+    """Half-open cells with one more, of the last edge alone, and the counts expected of them.
+
+    A declared greatest number is often one that many rows have, as 100 of percentages, and rows beyond it
+    are moved there. As many rows are expected of it as of the average cell.
+
+    Args:
+        edges: Cell edges, shape [cells + 1].
+        prior: Counts expected of the cells, shape [cells].
+    """
+    return np.append(edges, np.nextafter(edges[-1], np.inf)), np.append(prior, prior.mean())
+
+
 def reach_ends(
     edges: Array, fine: Array, weights: Array, lower: float, upper: float
 ) -> tuple[Array, Array, Array]:

@@ -141,7 +141,7 @@ class Binned(Column):
 
     @abstractmethod
     def _last(self, edge: float) -> float:
-        """The greatest value below (Integer) or at (Real) the last edge."""
+        """The greatest value below (Integer) or at (Real) the last edge, once there are edges."""
 
     def _check_bounds(self, lower: float, upper: float) -> None:
         if not (_is_number(lower) and _is_number(upper) and lower <= upper):
@@ -421,7 +421,10 @@ class Real(SpeltNumber):
         return float(value)
 
     def _last(self, edge: float) -> float:
-        return edge
+        cells = self.fine or self.edges or ()
+        # A last cell that holds one number alone ends behind it.
+        alone = len(cells) > 1 and edge == math.nextafter(cells[-2], math.inf)
+        return float(cells[-2]) if alone else edge
 
     def _label(self, low: float, high: float) -> str:
         if high == math.nextafter(low, math.inf):

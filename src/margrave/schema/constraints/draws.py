@@ -385,11 +385,10 @@ def _bound_numbers(column: Relative, numbers: NDArray[Any], base: NDArray[Any]) 
     bin of the difference does.
     """
     base = column.comparison.base_in_unit(base)
-    ends: NDArray[Any] = column.own.edge_array
-    if isinstance(column.own, Whole):
-        base = np.floor(base).astype(np.int64) if base.dtype.kind == "f" else base
-        ends = np.asarray(column.own.edges, dtype=np.int64)
-        ends[-1] -= 1
+    whole = isinstance(column.own, Whole)
+    if whole and base.dtype.kind == "f":
+        base = np.floor(base).astype(np.int64)
+    ends = np.asarray([column.own.lower, column.own.upper], dtype=np.int64 if whole else np.float64)
     found = np.clip(numbers, np.minimum(ends[0], base), np.maximum(ends[-1], base))
     if column.keeps_order:
         found = np.maximum(found, base)
