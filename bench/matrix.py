@@ -227,6 +227,7 @@ def main() -> None:
     args = parser.parse_args()
     if not args.check:
         PAGE.write_text(page(matrix()), encoding="utf-8")
+        print("written: docs/methods/matrix.md")
     elif PAGE.read_text(encoding="utf-8") != page(matrix()):
         parser.exit(1, "docs/methods/matrix.md is not what the code says: run python bench/matrix.py\n")
 

@@ -29,6 +29,9 @@ def main() -> None:
         sys.exit(f"Not what the code says: {', '.join(stale)}. Run: python docs/site/write_tables.py")
     for page in stale:
         (DOCS / page).write_text(made[page], encoding="utf-8", newline="\n")
+        print(f"written: docs/{page}")
+    if not stale:
+        print("nothing to write")
 
 
 def read(page: str) -> str:

@@ -193,11 +193,12 @@ def _split_words(name: str) -> tuple[str, ...]:
 
 
 def _propose_column(column: Column, words: tuple[str, ...]) -> str:
-    from margrave.schema.columns import Integer, Real, Temporal, Unknown
+    from margrave.schema.columns import Real, Temporal, Unknown
+    from margrave.schema.columns.binned import SpeltNumber
 
     said = set(words)
     open_text = isinstance(column, Unknown)
-    number = isinstance(column, Integer | Real) or (isinstance(column, Unknown) and not column.textual)
+    number = isinstance(column, SpeltNumber) or (isinstance(column, Unknown) and not column.textual)
     if open_text and said & NAMES:
         return f"{column.name!r} may tell persons apart: declare it as identifier or omitted, at no cost"
     if open_text and said & TEXTS:
@@ -237,11 +238,12 @@ def _propose_orders(columns: Sequence[Column], words: dict[str, tuple[str, ...]]
 
 def _type_of(column: Column) -> str:
     """The type within which values may be compared; empty where they may not."""
-    from margrave.schema.columns import Integer, Real, Temporal, Unknown
+    from margrave.schema.columns import Temporal, Unknown
+    from margrave.schema.columns.binned import SpeltNumber
 
     if isinstance(column, Temporal):
         return column.read
-    if isinstance(column, Integer | Real):
+    if isinstance(column, SpeltNumber):
         return "number"
     return "open" if isinstance(column, Unknown) and not column.textual else ""
 

@@ -222,7 +222,7 @@ def _choice(name: str, value: Any, column: Column) -> Choice:
         remedy = "Give a set of values: this column has no order."
         raise InputError(invalid(asked, "a value or a set of values", remedy, got=str(value)))
     if not ranged and isinstance(column, Binned) and not isinstance(column, Whole):
-        raise InputError(invalid(asked, "a range, as its column holds real numbers", "Use Between."))
+        raise InputError(invalid(asked, "a range, as its bins are not of whole numbers", "Use Between."))
     # Arrow's own messages would not name the argument, so they are replaced below by one that does.
     found = None
     with contextlib.suppress(InputError, pa.ArrowException, TypeError):

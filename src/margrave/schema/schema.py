@@ -74,7 +74,12 @@ def describe_found_ranges(columns: Sequence[Column], declared: Collection[str]) 
         columns: Those of a release.
         declared: Names of the columns that were declared.
     """
-    found = [column for column in columns if isinstance(column, Binned | Relative)]
+    # Declared bins have no finer cells, also where missing values alone were to be found.
+    found = [
+        column
+        for column in columns
+        if isinstance(column, Relative) or (isinstance(column, Binned) and column.fine is not None)
+    ]
     count = sum(column.name not in declared for column in found)
     if not count:
         return ""

@@ -27,7 +27,8 @@ from scipy.special import stdtrit
 from margrave.errors import InputError, invalid
 from margrave.models.registry import resolve
 from margrave.release import NoisyMarginal, Release
-from margrave.schema.columns import Binned, Column, Integer, Listed, Real, Relative, Whole
+from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
+from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.schema import Schema
 
@@ -367,7 +368,7 @@ def scores_of(column: Column) -> Floats | None:
     "(other)", have none. Dates, times and durations are not numbers here.
     """
     found: Floats = np.full(column.size, np.nan)
-    if isinstance(column, Integer | Real):
+    if isinstance(column, SpeltNumber):
         edges = column.edge_array
         last = 1.0 if isinstance(column, Whole) else 0.0
         found[: column.present] = (edges[:-1] + edges[1:] - last) / 2.0
@@ -383,7 +384,7 @@ def scores_of(column: Column) -> Floats | None:
 def ranges_of(column: Column) -> tuple[Floats, Floats] | None:
     """The least and the greatest number of each code, both of shape [codes]; see `scores_of`."""
     middles = scores_of(column)
-    if middles is None or not isinstance(column, Integer | Real):
+    if middles is None or not isinstance(column, SpeltNumber):
         return None if middles is None else (middles, middles)
     least, greatest = middles.copy(), middles.copy()
     edges = column.edge_array

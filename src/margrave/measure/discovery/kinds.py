@@ -34,6 +34,7 @@ from margrave.schema.columns import (
     Time,
     Unknown,
 )
+from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.spelling import MARKS, SPELLINGS, choose_date_format, choose_number_format
 
@@ -98,7 +99,7 @@ def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> 
         sigma: Standard deviation of their noise.
     """
     evident = CERTAIN_DEVIATIONS * sigma
-    if isinstance(column, Integer | Real) and noisy[WRITTEN_NUMBER] > evident:
+    if isinstance(column, SpeltNumber) and noisy[WRITTEN_NUMBER] > evident:
         return "number format"
     dated = _together(noisy[[WRITTEN_DATE, WRITTEN_MOMENT]], evident)
     return "date format" if isinstance(column, Date | Moment) and dated > evident else ""
@@ -228,7 +229,7 @@ def as_written(
         looks: Those to be taken: of "spelling" and "marks", what is not declared.
     """
     name = column.name
-    if isinstance(column, Integer | Real) and "spelling" in looks:
+    if isinstance(column, SpeltNumber) and "spelling" in looks:
         noisy, sigma = look(
             f"spelling of {name}",
             lambda: source.spellings(name, "number").reveal(),

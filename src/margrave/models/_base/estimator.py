@@ -183,8 +183,9 @@ class Estimator(ABC, Generic[Fitted]):
 class DelegatingEstimator(Estimator[Fitted]):
     """Fits another family, to tables that are no longer as they were measured.
 
-    A subclass is a dataclass with the fields `fitter`, the other family, and `max_memory`; it defines `fit`
-    and `restore`, which fit and restore by `_inner`. All else is asked of the other family.
+    A subclass is a dataclass with the fields `fitter`, the other family, and `max_memory`; it defines
+    `fit_tables` and `restore_model`, or the whole of `fit` and `restore`, by `_inner`. All else is asked of
+    the other family. Its model is a `DelegatingModel` whose state has the other's by `pack_inner`.
     """
 
     __slots__ = ()

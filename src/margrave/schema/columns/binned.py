@@ -303,7 +303,7 @@ class Whole(Binned):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeltNumber(Binned):
-    """Numbers that text files may write in several ways.
+    """Numbers, neither dates nor times: they have a mean, and text files may write them in several ways.
 
     Args:
         spelling: How they do, see `margrave.schema.storage.spelling`.
