@@ -164,7 +164,8 @@ class Discovery:
        Where declared bounds lie close together *spread* stands in: a few equal cells between them.
     3. *detail* of numbers, dates and times: rows without one, and cells between the noisy bounds, or the
        declared ones, or the declared bins where rare ones are to be merged. Bins and weights are cut from it.
-       Where 5 has told of a step that all numbers are on, cells begin at its multiples. It is up to three
+       A declared greatest number that is not whole has a cell of its own, a public one. Where 5 has told of a
+       step that all numbers are on, cells begin at its multiples. It is up to three
        looks: cells in which those before have shown many rows are split for the next, so that the cells of
        each follow from released counts alone (`margrave.measure.discovery.refine`).
     4. *atoms*: where cells of the detail look stand out from those beside them, round numbers in them each

@@ -69,7 +69,8 @@ class Binned(Column):
             Where a bound is not known, the most bins that discovery cuts. None leaves the bins to discovery,
             DEFAULT_BINS at most.
         edges: Increasing bin edges, one more than bins. Bin i holds edges[i] <= x < edges[i + 1]; the last
-            bin of a Real also holds its upper edge. For an Integer the last edge is upper + 1.
+            bin of a Real also holds its upper edge, or is that of the greatest number alone, which it ends
+            right behind. For an Integer the last edge is upper + 1.
         fine: Increasing edges of finer cells that refine the bins, for decoding; None decodes uniformly
             inside a bin.
         weights: Non-negative weight of each fine cell; released or public, never exact private counts.
