@@ -13,9 +13,11 @@ from margrave.errors import ReleaseError
 from margrave.limits import FULL
 from margrave.models._base.pooling import Pooled, dependence, pool
 from margrave.models._mixture import rows
+from margrave.models._mixture.constraint_blocks import MIN_LOG_PROBABILITY
 from margrave.models._mixture.latent_blocks import dependences, group_attributes
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import Stacked, stack
+from margrave.models.mixture.descent import _Moves
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.objective import LatentBlockPart, Objective, Point, point
 from margrave.models.mixture.policy import Choice, Setting
@@ -329,3 +331,12 @@ def test_rows_hold_pairs_of_two_latent_blocks(monkeypatch: pytest.MonkeyPatch) -
         tables = [np.histogram2d(one.column("a"), one.column("d"), bins=(12, 10))[0] / 2000 for one in drawn]
         off.append(np.mean([0.5 * np.abs(table - want).sum() for table in tables]))
     assert off[1] < 0.8 * off[0]
+
+
+def test_no_step_carries_a_share_below_single_precision() -> None:
+    starts = np.array([0, 2])
+    at = point(np.array([[0.0], [-29.5]], np.float32), np.zeros(1), starts)
+    _Moves(at).step(np.array([[0.0], [50.0]], np.float32), np.float32(10.0), np.float32(1.0))
+    assert at.logs.min() == np.float32(MIN_LOG_PROBABILITY)
+    at.settle(starts)
+    assert (at.shares > 0).all()
