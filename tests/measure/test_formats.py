@@ -157,3 +157,47 @@ def test_formats_survive_a_relation(tmp_path: Path) -> None:
     first = [datetime.datetime.strptime(text, "%m/%d/%Y") for text in rows["us"].to_pylist()]
     last = [datetime.datetime.strptime(text, "%d.%m.%Y") for text in rows["left"].to_pylist()]
     assert np.mean([a <= b for a, b in zip(first, last, strict=True)]) > 0.99
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kind", ["memory", "file", "backend"])
+def test_formats_that_are_declared_with_bounds_are_read_by_all_looks(kind: str, tmp_path: Path) -> None:
+    """Before, looks at columns of which nothing else was open read their texts as usual: as no numbers."""
+    rows, rng = 4000, np.random.default_rng(1)
+    days = [datetime.date(1950, 1, 1) + datetime.timedelta(int(n)) for n in rng.integers(0, 9000, rows)]
+    amounts = rng.integers(1000, 90_000, rows)
+    cells = {
+        "born": [day.strftime("%d.%m.%Y") for day in days],
+        "pay": [f"${value:,}.50" for value in amounts],
+    }
+    data: Any = pa.table(cells)
+    if kind == "file":
+        data = write(tmp_path / "t.csv", cells)
+    if kind == "backend":
+        ibis = pytest.importorskip("ibis")
+        connection = ibis.duckdb.connect()
+        data = connection.create_table("t", data)
+    declared = Schema(
+        (
+            Date(name="born", lower="1950-01-01", upper="1979-12-31", format="%d.%m.%Y"),
+            Real(name="pay", lower=0, upper=100_000, format="$1,234.5"),
+        )
+    )
+    release = Synthesizer("independent", epsilon=5.0, delta=1e-6, schema=declared).fit(data)
+    born, pay = release.schema["born"], release.schema["pay"]
+    assert (born.missing, pay.missing) == (False, False)
+    assert min(born.present, pay.present) > 8
+    made = release.sample(2000, rng=0)
+    drawn = [datetime.datetime.strptime(text, "%d.%m.%Y").date() for text in _texts(made, "born")]
+    assert (
+        abs(np.median([day.toordinal() for day in drawn]) - np.median([day.toordinal() for day in days]))
+        < 400
+    )
+    found = [float(text.strip("$").replace(",", "")) for text in _texts(made, "pay")]
+    assert np.median(found) == pytest.approx(np.median(amounts), rel=0.1)
+
+
+def _texts(made: Any, name: str) -> list[str]:
+    table = made.to_pyarrow() if hasattr(made, "to_pyarrow") else made
+    texts: list[str] = table[name].to_pylist()
+    return texts

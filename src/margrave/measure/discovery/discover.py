@@ -330,10 +330,11 @@ class Discovery:
             )
             settled = settle_kind(column, noisy, sigma)
             found.append(self._with_format(settled, noisy, sigma, share / len(unsure)))
-        # Formats hold from the next look on, which reads the texts by them.
-        written = [column for column in found if isinstance(column, Binned) and column.format]
+        # Formats hold from the next look on, which reads the texts by them: declared ones as well.
+        schema = schema.replace(found)
+        written = [column for column in schema.attributes if isinstance(column, Binned) and column.format]
         self._source = self._source.read_as(written) if written else self._source
-        return schema.replace(found)
+        return schema
 
     def _with_format(
         self, column: Column, profile: NDArray[np.float64], sigma: float, unit: Fraction
