@@ -32,12 +32,12 @@ ROWS = 40_000
 PLAIN = Real(name="x")
 
 
-def _discovered(table: pa.Table, seed: int = 0) -> tuple[Schema, Ledger]:
+def _discovered(table: pa.Table, seed: int = 0, declared: Schema | None = None) -> tuple[Schema, Ledger]:
     source, _ = open_source(table)
     ledger = Ledger(
         epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP(), partition_delta=Fraction(0)
     )
-    return Curator(source, ledger, SeededSource(seed)).discover(None, ledger.total / 3), ledger
+    return Curator(source, ledger, SeededSource(seed)).discover(declared, ledger.total / 3), ledger
 
 
 def _weights(column: Binned) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -81,13 +81,8 @@ def test_the_greatest_declared_number_comes_back_exactly(step: float, share: flo
     values = rng.uniform(0.0, 100.0, ROWS)
     values = np.round(values / step) * step if step else values
     values = np.where(rng.random(ROWS) < share, 100.0, np.minimum(values, 100.0))
-    source, _ = open_source(pa.table({"x": values}))
-    neighbours = Neighbours()
-    ledger = Ledger(
-        epsilon=1.0, delta=1e-6, neighbours=neighbours, accountant=ZCDP(), partition_delta=Fraction(0)
-    )
     declared = Schema((Real(name="x", lower=0.0, upper=100.0),))
-    column = Curator(source, ledger, SeededSource(0)).discover(declared, ledger.total / 3)["x"]
+    column = _discovered(pa.table({"x": values}), declared=declared)[0]["x"]
     assert isinstance(column, Binned)
     assert column.upper == 100.0
     low, _, weights = _weights(column)

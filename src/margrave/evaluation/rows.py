@@ -129,11 +129,10 @@ def _observe_column(column: Column, real: Source, others: Sequence[Source]) -> C
         column = _with_format(column, kinds, (real, *others))
         if not isinstance(column, Categorical):
             missing = missing or bool(kinds[PROFILE.index("mark")] > 0)
-    if isinstance(column, Listed) and column.values is not None:
-        return dataclasses.replace(column, missing=missing)
+    if _is_settled(column):
+        marked = isinstance(column, Binned) and bool(kinds[PROFILE.index("mark")] > 0)
+        return dataclasses.replace(column, missing=missing or marked)
     if isinstance(column, Binned):
-        if _is_settled(column):
-            return dataclasses.replace(column, missing=missing or bool(kinds[PROFILE.index("mark")] > 0))
         decided = isinstance(column, Temporal) or column.format
         kind = type(column) if decided else Real if kinds[2] > 0 else Integer
         if column.format:

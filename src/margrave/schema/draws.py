@@ -70,14 +70,15 @@ def _round_to_grid(
         rows = np.flatnonzero((chosen <= place) & ~done)
         lower, upper = edges[bins[rows]], edges[bins[rows] + 1]
         inner = cells[0][rows], cells[1][rows]
-        if isinstance(column, Whole):
-            found: Any = _whole_multiples(values[rows], inner, (lower, upper), step, rng)
-            inside = (found >= lower) & (found < upper)
-        else:
-            # Fine cells are half open, and the greatest number may have one of its own.
-            with_end = (upper == column.upper) & (column.fine is None)
-            found = _real_multiples(values[rows], inner, (lower, upper), with_end, step, rng)
-            inside = (found >= lower) & np.where(with_end, found <= upper, found < upper)
+        # Fine cells are half open, and the greatest number may have one of its own; no whole number is its
+        # bin's end.
+        with_end = (upper == column.upper) & (column.fine is None)
+        found: Any = (
+            _whole_multiples(values[rows], inner, (lower, upper), step, rng)
+            if isinstance(column, Whole)
+            else _real_multiples(values[rows], inner, (lower, upper), with_end, step, rng)
+        )
+        inside = (found >= lower) & ((found < upper) | (with_end & (found == upper)))
         if column.fine is not None:  # then 0 has a cell of its own, and is on no grid beside it
             inside &= (found != 0) | (inner[0] == 0) & (inner[1] <= np.where(inner[0] == 0, 1, inner[1]))
         values[rows[inside]] = found[inside]
