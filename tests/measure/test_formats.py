@@ -161,7 +161,9 @@ def test_formats_survive_a_relation(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("bounded", [True, False])
-@pytest.mark.parametrize("kind", ["memory", "file", "backend"])
+@pytest.mark.parametrize(
+    "kind", ["memory", "file", pytest.param("backend", marks=pytest.mark.needs_extra("ibis"))]
+)
 def test_formats_that_are_declared_are_read_by_all_looks(kind: str, bounded: bool, tmp_path: Path) -> None:
     """Before, looks at columns of which nothing else was open read their texts as usual: as no numbers."""
     rows, rng = 4000, np.random.default_rng(1)
