@@ -70,10 +70,18 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
 
 
 def _as_stored(column: Column, stored: Column) -> Column:
-    """A declared column, its spelling left open where it is text of truth values and none is declared."""
-    if isinstance(column, Boolean) and column.spelling == "" and isinstance(stored, Unknown):
+    """A declared column; where it is text, how it is written is left open unless that is declared too.
+
+    A `Real` without bounds is profiled anyhow. Between declared bounds texts are read as usual.
+    """
+    if not isinstance(stored, Unknown):
+        return column
+    if isinstance(column, Boolean) and column.spelling == "":
         return dataclasses.replace(column, spelling=None)
-    return column
+    if not isinstance(column, Binned) or isinstance(column, Real) or column.edges is not None:
+        return column
+    written = column.read in ("number", "date", "moment") and column.format == ""
+    return dataclasses.replace(column, format=None) if written else column
 
 
 def needs(column: Column) -> frozenset[str]:
@@ -97,7 +105,8 @@ def needs(column: Column) -> frozenset[str]:
     if isinstance(column, (Moment, Time)) or votes_on_numbers(column):
         looks.add("spelling")
     looks |= {"marks"} if column.mark and not column.provisional else set()
-    return frozenset(looks | {"profile"} if isinstance(column, Real) and not column.provisional else looks)
+    unsure = isinstance(column, Real) and not column.provisional
+    return frozenset(looks | {"profile"} if unsure or column.format is None else looks)
 
 
 FULL_SHARE = Fraction(43, 4)
@@ -340,16 +349,17 @@ class Discovery:
         self, column: Column, profile: NDArray[np.float64], sigma: float, unit: Fraction
     ) -> Column:
         """The column with the format of its texts, after one more look where the profile tells of some."""
-        votes = may_be_written(column, profile, sigma) if isinstance(column, Binned) else ""
-        if not votes or (isinstance(column, Binned) and column.format):
+        if not isinstance(column, Binned) or column.format:
             return column
-        noisy, sigma = self._look(
-            f"format of {column.name}",
-            lambda: self._source.spellings(column.name, votes).reveal(),
-            unit * SHARES["format"],
-            False,
-        )
-        return settle_format(column, noisy, sigma)
+        if votes := may_be_written(column, profile, sigma):
+            noisy, sigma = self._look(
+                f"format of {column.name}",
+                lambda: self._source.spellings(column.name, votes).reveal(),
+                unit * SHARES["format"],
+                False,
+            )
+            return settle_format(column, noisy, sigma)
+        return dataclasses.replace(column, format="")
 
     def _complete(
         self, columns: Sequence[Column], budget: DiscoveryBudget

@@ -34,7 +34,7 @@ from margrave.schema.columns import (
     Time,
     Unknown,
 )
-from margrave.schema.columns.binned import SpeltNumber
+from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.spelling import MARKS, SPELLINGS, choose_date_format, choose_number_format
 
@@ -67,6 +67,10 @@ def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Col
     evident = CERTAIN_DEVIATIONS * sigma
     if isinstance(column, Unknown):
         return _kind(column, noisy, evident, MIN_DEVIATIONS * sigma)
+    if isinstance(column, Binned) and column.format is None:
+        # Days of which the digits alone are written; undeclared, they would be numbers.
+        bare = column.read == "date" and noisy[WHOLE] > evident and noisy[WHOLE] == noisy.max()
+        return dataclasses.replace(column, format="%Y%m%d") if bare else column
     if isinstance(column, Real) and column.edges is None:
         if noisy[NUMBER] > evident or column.lower is not None or column.upper is not None:
             return column
@@ -99,27 +103,33 @@ def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> 
         sigma: Standard deviation of their noise.
     """
     evident = CERTAIN_DEVIATIONS * sigma
-    if isinstance(column, SpeltNumber) and noisy[WRITTEN_NUMBER] > evident:
+    # In whole numbers that are declared, what looks like decimals may be thousands.
+    written = (
+        [WRITTEN_NUMBER, NUMBER] if isinstance(column, Whole) and column.format is None else [WRITTEN_NUMBER]
+    )
+    if isinstance(column, SpeltNumber) and noisy[written].max() > evident:
         return "number format"
     dated = _together(noisy[[WRITTEN_DATE, WRITTEN_MOMENT]], evident)
     return "date format" if isinstance(column, Date | Moment) and dated > evident else ""
 
 
-def settle_format(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
+def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float) -> Column:
     """The column with the format that most of its texts fit. Post-processing of released counts.
 
     Args:
-        column: Of numbers, dates or moments.
+        column: Of numbers, dates or moments. One whose format is None keeps its kind, which was declared.
         noisy: Noisy counts of the classes that vote on formats, shape [votes].
         sigma: Standard deviation of their noise.
     """
     evident = CERTAIN_DEVIATIONS * sigma
     if isinstance(column, Date | Moment):
         return dataclasses.replace(column, format=choose_date_format(noisy, evident))
-    found = choose_number_format(noisy, evident)
+    found = choose_number_format(noisy, evident, whole=column.format is None)
     if found is None:
         return Categorical(name=column.name, missing=column.missing, strict=False)
     written, decimals = found
+    if column.format is None:  # whole numbers, as declared
+        return dataclasses.replace(column, format=written)
     kind = Real if decimals else Integer
     spelling = column.spelling if isinstance(column, Integer) and not decimals else ""
     known = {"missing": column.missing, "mark": column.mark, "spelling": spelling}

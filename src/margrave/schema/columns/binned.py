@@ -37,7 +37,7 @@ def check_format(written: object, read: str, name: str) -> None:
     Raises:
         SchemaError: It is none, or the column is of times of day or durations.
     """
-    if written == "":
+    if not written and written in ("", None):
         return
     where, known = f"format of column {name!r}", read in ("number", "date", "moment")
     if not isinstance(written, str) or not known:
@@ -82,7 +82,8 @@ class Binned(Column):
             are given are the finest there may be: discovery looks at those bins once and merges rare
             ones with their neighbours. 0.002 is a common choice for methods that slow down with many bins.
         format: How the column is written in text, as in "$1,234.5" or "%m/%d/%Y", see
-            `margrave.schema.storage.spelling`; "" for as usual. No meaning for other storage.
+            `margrave.schema.storage.spelling`; "" for as usual, None while it is to be found. No meaning for
+            other storage.
         provisional: Whether the edges only stand in, DEFAULT_BINS of equal width, until discovery cuts bins
             between the bounds; None, as in all declarations, where that follows from the other parts: bounds
             were given and neither bins nor edges.
@@ -97,7 +98,7 @@ class Binned(Column):
     grids: tuple[tuple[float, float], ...] = ()
     binning: str = "adaptive"
     rare: float = 0.0
-    format: str = ""
+    format: str | None = ""
     provisional: bool | None = None
 
     def __post_init__(self) -> None:
@@ -352,7 +353,7 @@ class Integer(Whole, SpeltNumber):
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
-            "12%"; left out, it is discovered where nothing of the column is declared.
+            "12%"; left out, it is found where bounds are left out too.
 
     Raises:
         SchemaError: The parts do not fit together.
@@ -398,7 +399,7 @@ class Real(SpeltNumber):
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
-            "12%"; left out, it is discovered where nothing of the column is declared.
+            "12%"; left out, it is found where bounds are left out too.
 
     Raises:
         SchemaError: The parts do not fit together.

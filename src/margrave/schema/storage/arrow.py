@@ -289,7 +289,7 @@ def _decode_binned(
 def _write_values(values: Any, column: Binned) -> Any:
     """Numbers, days or microseconds as text in the format of the column."""
     spelling = column.spelling if isinstance(column, (Moment, SpeltNumber)) else ""
-    return write_format(values, column.read, column.format, spelling)
+    return write_format(values, column.read, column.format or "", spelling)
 
 
 def _is_temporal(column: Column, kind: Any) -> bool:

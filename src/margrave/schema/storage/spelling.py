@@ -197,7 +197,9 @@ def _is_clock(parts: Any) -> Truths:
     return np.asarray(hours & (minute < 60) & (second < 60))
 
 
-def choose_number_format(votes: NDArray[np.float64], evident: float) -> tuple[str, bool] | None:
+def choose_number_format(
+    votes: NDArray[np.float64], evident: float, whole: bool = False
+) -> tuple[str, bool] | None:
     """The format that most numbers fit, "" for plain ones, and whether they have decimals; else None.
 
     None means that blanks between digits are all that makes them numbers, as in codes such as "123 456". This
@@ -206,13 +208,23 @@ def choose_number_format(votes: NDArray[np.float64], evident: float) -> tuple[st
     Args:
         votes: Noisy counts of NUMBER_VOTES, shape [votes].
         evident: From how many cells a class is taken to occur.
+        whole: Whether the column is declared to be of whole numbers: then blanks part thousands, and so does
+            whatever may part them.
     """
     table = np.where(votes > evident, votes, 0.0).reshape(len(AFFIXES), len(CORES))
     cores = dict(zip(CORES, table.sum(axis=0).tolist(), strict=True))
     before, behind = AFFIXES[_evident_affix(table.sum(axis=1))]
-    if not (before or behind) and cores["blanks"] and not (cores["blanks comma"] or cores["comma"]):
+    if (
+        not whole
+        and not (before or behind)
+        and cores["blanks"]
+        and not (cores["blanks comma"] or cores["comma"])
+    ):
         return None
-    scores = [sum(cores[core] for core in (*whole, *part)) for whole, part in STYLES.values()]
+    scores = [
+        sum(cores[core] for core in (*thousands, *part)) + whole * sum(cores[core] for core in thousands)
+        for thousands, part in STYLES.values()
+    ]
     decimal, thousands = list(STYLES)[int(np.argmax(scores))]
     has_decimals = any(cores[core] for core in STYLES[decimal, thousands][1])
     if (decimal, thousands, before, behind) == (".", "", "", ""):
