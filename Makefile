@@ -8,7 +8,10 @@ CONSTRAINTS := $(if $(CONSTRAIN),-c constraints.txt,)
 WORKERS ?= auto
 PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile
 
-.PHONY: demo test test-pages test-extras test-slow lint docs clean
+# Tests start hundreds of processes: Python compiles margrave's modules once for all of them.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-pages test-extras test-slow lint ready docs clean
 
 $(VENV)/.core: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "margrave needs Python 3.10 or newer; try: make PYTHON=python3.12")'
@@ -28,8 +31,19 @@ $(VENV)/.extras: $(VENV)/.dev
 demo: $(VENV)/.core
 	$(BIN)/margrave demo --out demo-output --force
 
-test: lint
+test: $(VENV)/.dev
+	@$(MAKE) -j2 ready .pytest_cache/kernels/first
 	$(PYTEST)
+
+# The checks, and the test modules compiled once for all processes that share them.
+ready: lint
+	@$(BIN)/python -m pytest --collect-only -q > /dev/null
+
+# The demo, whose run compiles most number kernels: in a minute of one core, beside the checks, and once for all
+# processes. `tests/conftest.py` hands them out.
+.pytest_cache/kernels/first: $(VENV)/.dev
+	@mkdir -p .pytest_cache
+	OMP_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/$@ $(BIN)/margrave demo --out .pytest_cache/demo --force > .pytest_cache/demo.log
 
 # The long pages of the documentation, from top to end, with the noise that the fast tests draw.
 test-pages: $(VENV)/.dev

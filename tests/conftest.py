@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, TypeAlias, final
@@ -38,8 +39,12 @@ os.environ |= dict.fromkeys(
     "1",
 )
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    # Processes that save kernels in one cache at once may mix up each other's: each has a cache of its own.
-    os.environ["NUMBA_CACHE_DIR"] = str(Path(__file__).parents[1] / ".pytest_cache" / "kernels" / worker)
+    # Processes that save kernels in one cache at once may mix up each other's: each has a cache of its own,
+    # begun with what `make test` has compiled before.
+    kernels = Path(__file__).parents[1] / ".pytest_cache" / "kernels"
+    if (kernels / "first").is_dir() and not (kernels / worker).is_dir():
+        shutil.copytree(kernels / "first", kernels / worker)
+    os.environ["NUMBA_CACHE_DIR"] = str(kernels / worker)
 
 import numpy as np
 import pytest

@@ -82,7 +82,14 @@ def found_schema(table: pa.Table, binning: str, monkeypatch: pytest.MonkeyPatch)
     return curator.discover(declared, budget(1.0).total / 2), len(asked)
 
 
-@pytest.mark.parametrize("binning", ["privtree", "adaptive", "quantile", "uniform"])
+@pytest.mark.parametrize(
+    "binning",
+    [
+        "privtree",
+        "adaptive",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("quantile", "uniform")),
+    ],
+)
 def test_ranges_and_bins_follow_from_answers_and_never_from_the_rows(
     binning: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -206,7 +206,7 @@ def test_a_run_buys_them_within_its_budget_and_keeps_them_in_its_file(tmp_path: 
 
 
 @pytest.mark.parametrize("when", ["before", "lost", "stored"])
-@pytest.mark.parametrize("step", [0, 2])
+@pytest.mark.parametrize("step", [0, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.usefixtures("repeatable")
 def test_a_killed_run_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, when: str, step: int) -> None:
     whole, path = _run(tmp_path / "whole.jsonl").fit(_table()), tmp_path / "run.jsonl"

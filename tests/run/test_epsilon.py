@@ -36,7 +36,7 @@ def test_the_least_epsilon_keeps_the_error_and_a_smaller_one_does_not(method: st
     assert f"epsilon = {found.epsilon:g}" in found.guarantee
 
 
-@pytest.mark.parametrize("method", ["tabddpm", "dpsgd_gan"])
+@pytest.mark.parametrize("method", ["tabddpm", pytest.param("dpsgd_gan", marks=pytest.mark.slow)])
 def test_small_epsilons_that_no_training_can_keep_are_passed_by(method: str) -> None:
     """The search begins at an epsilon at which no Renyi order allows anything: that was its end."""
     run = mg.Synthesizer(method, epsilon=1.0, delta=1e-9, schema=SCHEMA)
