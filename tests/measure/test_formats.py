@@ -22,7 +22,7 @@ from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.run.synthesizer import Synthesizer
-from margrave.schema.columns import Categorical, Date, Integer, Moment, Real, Relative
+from margrave.schema.columns import Boolean, Categorical, Date, Integer, Moment, Real, Relative
 from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
 
@@ -203,9 +203,11 @@ def test_formats_that_are_declared_are_read_by_all_looks(kind: str, bounded: boo
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("file", [True, False])
-def test_formats_of_columns_of_which_the_kind_alone_is_declared_are_found(file: bool, tmp_path: Path) -> None:
-    """Before, their texts were read as usual, so that all came out missing without a word."""
+@pytest.mark.parametrize(("file", "bounded"), [(True, False), (False, False), (True, True)])
+def test_formats_of_declared_columns_are_found_where_other_text_is_no_error(
+    file: bool, bounded: bool, tmp_path: Path
+) -> None:
+    """Without bounds, and between bounds that absorb. Before, all came out missing without a word."""
     rows, rng = 4000, np.random.default_rng(1)
     days = [datetime.datetime(1950, 1, 1) + datetime.timedelta(int(n)) for n in rng.integers(0, 9000, rows)]
     amounts = [f"{value:,}" for value in rng.integers(1000, 90_000, rows)]
@@ -216,7 +218,13 @@ def test_formats_of_columns_of_which_the_kind_alone_is_declared_are_found(file: 
     cells |= {
         name: [sign + text.replace(",", mark) for text in amounts] for name, (sign, mark) in marks.items()
     }
-    kinds = [*(Date(name=name) for name in written), Moment(name="moment"), *(Integer(name=n) for n in marks)]
+    days_between: dict[str, Any] = {"lower": "1950-01-01", "upper": "1974-12-31", "strict": False}
+    pay_between: dict[str, Any] = {"lower": 0, "upper": 100_000, "strict": False}
+    kinds = [
+        *(Date(name=name, **(days_between if bounded else {})) for name in written),
+        Moment(name="moment", **(days_between if bounded else {})),
+        *(Integer(name=name, **(pay_between if bounded else {})) for name in marks),
+    ]
     data: Any = write(tmp_path / "t.csv", cells) if file else pa.table(cells)
     release = Synthesizer("independent", epsilon=5.0, delta=1e-6, schema=Schema(kinds)).fit(data)
     # What a relation codes has its own bins, and the format, in `own`.
@@ -232,3 +240,54 @@ def test_formats_of_columns_of_which_the_kind_alone_is_declared_are_found(file: 
         assert all(text.startswith(sign) for text in texts)
         numbers = [int(text.removeprefix(sign).replace(mark, "") if mark else text) for text in texts]
         assert abs(float(np.median(numbers)) - 45_000) < 5000
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_format_that_is_found_leaves_declared_bins_as_they_are() -> None:
+    """Where missing values alone are to be found. Before, the bins were found anew."""
+    rng = np.random.default_rng(1)
+    amounts = rng.integers(1000, 90_000, 4000)
+    days = [datetime.date(1950, 1, 1) + datetime.timedelta(int(n)) for n in rng.integers(0, 9000, 4000)]
+    cells = {"pay": [f"${n:,}.50" for n in amounts], "born": [day.strftime("%d.%m.%Y") for day in days]}
+    edges = (0.0, 20_000.0, 100_000.0)
+    declared = Schema(
+        (
+            Real(name="pay", edges=edges, strict=False),
+            Date(name="born", edges=("1950-01-01", "1960-01-01", "1980-01-01"), strict=False),
+        )
+    )
+    table = pa.table(cells)
+    found = Synthesizer("independent", epsilon=5.0, delta=1e-6, schema=declared).fit(table).schema
+    assert [column.edges for column in found.columns] == [column.edges for column in declared.columns]
+    assert [column.format for column in found.columns] == ["$1,234.5", "%d.%m.%Y"]
+    assert [column.missing for column in found.columns] == [False, False]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("declared", [True, False])
+def test_text_of_blanks_is_missing_in_dates_numbers_and_truth_values(declared: bool) -> None:
+    """As empty cells of files are. Before, a tenth of them made a column one of cut text, or an error."""
+    rng = np.random.default_rng(1)
+    days = [datetime.date(1950, 1, 1) + datetime.timedelta(int(n)) for n in rng.integers(0, 9000, 4000)]
+    cells = {
+        "born": [day.isoformat() for day in days],
+        "pay": [f"${n:,}" for n in rng.integers(1000, 90_000, 4000)],
+        "died": [("True", "False")[n] for n in rng.integers(0, 2, 4000)],
+        "town": [("Ulm", "Bonn")[n] for n in rng.integers(0, 2, 4000)],
+    }
+    absent = rng.random(4000) < 0.1
+    for name, blank in (("born", ""), ("pay", " "), ("died", ""), ("town", "")):
+        cells[name] = [blank if gone else text for text, gone in zip(cells[name], absent, strict=True)]
+    columns = (
+        Date(name="born", lower="1950-01-01", upper="1974-12-31", bins=20, missing=True),
+        Integer(name="pay", lower=0, upper=100_000, bins=20, format="$1,234.5", missing=True),
+        Boolean(name="died", missing=True),
+        Categorical(name="town", values=("", "Bonn", "Ulm"), missing=False),
+    )
+    schema = Schema(columns) if declared else None
+    release = Synthesizer("independent", epsilon=5.0, delta=1e-6, schema=schema).fit(pa.table(cells))
+    made = release.sample(4000, rng=0)
+    assert [c.kind for c in release.schema.columns][1:] == ["integer", "boolean", "categorical"]
+    assert release.schema["town"].values == ("", "Bonn", "Ulm")  # an empty text is a value of its own
+    for name, gone in (("born", None), ("pay", None), ("died", None), ("town", "")):
+        assert np.mean([cell == gone for cell in made[name].to_pylist()]) == pytest.approx(0.1, abs=0.03)

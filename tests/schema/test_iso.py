@@ -48,8 +48,8 @@ def kind(text: str) -> str:
         *[(text, "text") for text in ("2024-02-30T08:05", "2024-02-29t08:05", "2024-02-29T08:05+0100")],
         *[(text, "text") for text in ("2024-02-29T08:05+24:00", "2024-02-29T08:05:09.1234567890", "8:05")],
         *[(text, "time") for text in ("08:05", "23:59:59.999999999", "00:00:00")],
-        *[(text, "text") for text in ("24:00", "08:05Z", "08:05:09.", "٠٨:٠٥", "tRUE", "")],
-        *[(text, "missing") for text in ("1e999",)],
+        *[(text, "text") for text in ("24:00", "08:05Z", "08:05:09.", "٠٨:٠٥", "tRUE")],
+        *[(text, "missing") for text in ("1e999", "", " ", "\u00a0")],
         *[(text, "number") for text in ("0.5", "9007199254740994", ".5")],
     ],
 )

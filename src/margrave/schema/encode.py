@@ -231,8 +231,8 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
     """The code of each distinct text, UNSEEN where the column does not list it.
 
     Equal spelling first; then equal numbers, so that "1.0" in a file is a declared 1; then truth values
-    whatever their case, among which the marks of missing values are missing unless the column is strict; then
-    the beginnings that have a code.
+    whatever their case, among which blank texts are missing, and the marks of missing values are unless the
+    column is strict; then the beginnings that have a code.
     """
     labels = column.values or ()
     codes = _find(distinct, [forms.spell_value(label) for label in labels])
@@ -248,9 +248,10 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
     truths = [str(label).lower() if isinstance(label, bool) else None for label in labels]
     if (codes < 0).any() and any(truths):
         _fill(codes, _find(pc.utf8_lower(distinct), truths))
+        absent = forms.are_blank(distinct)
         if not column.strict:
-            marks = _find(distinct, list(MARKS)) >= 0
-            codes[marks & (codes < 0)] = MISSING
+            absent |= _find(distinct, list(MARKS)) >= 0
+        codes[absent & (codes < 0)] = MISSING
     if (codes < 0).any() and column.stems:
         _fill_by_beginning(codes, distinct, column)
     return codes

@@ -64,7 +64,7 @@ def profile(array: Any, name: str = "") -> NDArray[np.int64]:
 def classes(distinct: Any) -> NDArray[np.int64]:
     """The class of each text, as a place in `PROFILE`: shape [texts].
 
-    A number beyond float64, such as "1e999", is missing.
+    A number beyond float64, such as "1e999", is missing, and so is text of nothing but blanks.
 
     Args:
         distinct: An Arrow array of text without nulls.
@@ -76,6 +76,7 @@ def classes(distinct: Any) -> NDArray[np.int64]:
     result[whole & _matches(distinct, PADDED_NUMBER)] = PADDED
     result[np.isnan(values)] = MISSING
     result[text] = TEXT
+    result[forms.are_blank(distinct)] = MISSING
     # The order decides: a text is of the last class that claims it, so the strictest ways to read it come
     # last.
     _mark_written(result, distinct, np.flatnonzero(text))

@@ -72,16 +72,18 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
 def _as_stored(column: Column, stored: Column) -> Column:
     """A declared column; where it is text, how it is written is left open unless that is declared too.
 
-    A `Real` without bounds is profiled anyhow. Between declared bounds texts are read as usual.
+    A `Real` without bounds is profiled anyhow. Between declared bounds texts are read as usual where other
+    ones are an error.
     """
     if not isinstance(stored, Unknown):
         return column
     if isinstance(column, Boolean) and column.spelling == "":
         return dataclasses.replace(column, spelling=None)
-    if not isinstance(column, Binned) or isinstance(column, Real) or column.edges is not None:
+    if not isinstance(column, Binned) or column.format or column.read not in ("number", "date", "moment"):
         return column
-    written = column.read in ("number", "date", "moment") and column.format == ""
-    return dataclasses.replace(column, format=None) if written else column
+    alone = column.edges is None and not isinstance(column, Real)
+    absorbing = bool(column.provisional) and not column.strict
+    return dataclasses.replace(column, format=None) if alone or absorbing else column
 
 
 def needs(column: Column) -> frozenset[str]:

@@ -88,7 +88,9 @@ def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Col
         marked = missing or bool(noisy[MARK] > MIN_DEVIATIONS * sigma)
         return _truths(column, noisy, marked if column.missing is None else column.missing)
     if isinstance(column, Binned):
-        missing = missing or bool(noisy[MARK] > MIN_DEVIATIONS * sigma)
+        # Marks, and text where numbers are written as usual, are read as missing.
+        absent = [MARK] if column.format else [MARK, TEXT]
+        missing = missing or bool(noisy[absent].max() > MIN_DEVIATIONS * sigma)
     return dataclasses.replace(column, missing=missing, strict=False)
 
 
@@ -117,18 +119,20 @@ def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float) -> C
     """The column with the format that most of its texts fit. Post-processing of released counts.
 
     Args:
-        column: Of numbers, dates or moments. One whose format is None keeps its kind, which was declared.
+        column: Of numbers, dates or moments. One whose format is None, or that has bins, keeps its declared
+            kind.
         noisy: Noisy counts of the classes that vote on formats, shape [votes].
         sigma: Standard deviation of their noise.
     """
     evident = CERTAIN_DEVIATIONS * sigma
     if isinstance(column, Date | Moment):
         return dataclasses.replace(column, format=choose_date_format(noisy, evident))
-    found = choose_number_format(noisy, evident, whole=column.format is None)
+    declared = column.format is None or column.edges is not None
+    found = choose_number_format(noisy, evident, declared, declared and isinstance(column, Whole))
     if found is None:
         return Categorical(name=column.name, missing=column.missing, strict=False)
     written, decimals = found
-    if column.format is None:  # whole numbers, as declared
+    if declared:
         return dataclasses.replace(column, format=written)
     kind = Real if decimals else Integer
     spelling = column.spelling if isinstance(column, Integer) and not decimals else ""

@@ -209,6 +209,12 @@ def parse(distinct: Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     return values + 0.0, ~written
 
 
+def are_blank(distinct: Array) -> NDArray[np.bool_]:
+    """Which texts hold nothing, or nothing but blanks: shape [texts]."""
+    blank = pc.equal(pc.utf8_trim_whitespace(distinct), "")
+    return np.asarray(blank.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
 def _floats(spelt: Array) -> NDArray[np.float64]:
     try:
         cast = pc.cast(pc.replace_substring_regex(spelt, r"^\+", ""), pa.float64())

@@ -198,7 +198,7 @@ def _is_clock(parts: Any) -> Truths:
 
 
 def choose_number_format(
-    votes: NDArray[np.float64], evident: float, whole: bool = False
+    votes: NDArray[np.float64], evident: float, numbers: bool = False, whole: bool = False
 ) -> tuple[str, bool] | None:
     """The format that most numbers fit, "" for plain ones, and whether they have decimals; else None.
 
@@ -208,14 +208,14 @@ def choose_number_format(
     Args:
         votes: Noisy counts of NUMBER_VOTES, shape [votes].
         evident: From how many cells a class is taken to occur.
-        whole: Whether the column is declared to be of whole numbers: then blanks part thousands, and so does
-            whatever may part them.
+        numbers: Whether the column is declared to be of numbers, so that blanks part thousands.
+        whole: Whether it is declared to be of whole numbers, so that any mark that may does.
     """
     table = np.where(votes > evident, votes, 0.0).reshape(len(AFFIXES), len(CORES))
     cores = dict(zip(CORES, table.sum(axis=0).tolist(), strict=True))
     before, behind = AFFIXES[_evident_affix(table.sum(axis=1))]
     if (
-        not whole
+        not numbers
         and not (before or behind)
         and cores["blanks"]
         and not (cores["blanks comma"] or cores["comma"])
