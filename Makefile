@@ -43,7 +43,8 @@ ready: lint
 # processes. `tests/conftest.py` hands them out.
 .pytest_cache/kernels/first: $(VENV)/.dev
 	@mkdir -p .pytest_cache
-	OMP_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/$@ $(BIN)/margrave demo --out .pytest_cache/demo --force > .pytest_cache/demo.log
+	OMP_NUM_THREADS=1 NUMBA_CACHE_DIR=$(CURDIR)/$@ $(BIN)/margrave demo --out .pytest_cache/demo --force > .pytest_cache/demo.log 2>&1 \
+	  || { cat .pytest_cache/demo.log; exit 1; }
 
 # The long pages of the documentation, from top to end, with the noise that the fast tests draw.
 test-pages: $(VENV)/.dev

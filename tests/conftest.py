@@ -98,6 +98,18 @@ def pytest_runtest_call(item: pytest.Item) -> Began:
     return (yield)
 
 
+@pytest.fixture(autouse=True)
+def few_reference_rows(request: pytest.FixtureRequest) -> None:
+    """Fast tests of whole runs fit refined attributes on an eighth of the rows of the mixture.
+
+    What a run buys, spends, keeps and says does not hang on it; how good its model is, is asked elsewhere.
+    """
+    room = request.path.relative_to(Path(__file__).parent).parts[0]
+    if room in ("run", "regression", "cli") and not request.node.get_closest_marker("slow"):
+        patch = request.getfixturevalue("monkeypatch")
+        patch.setattr("margrave.models._mixture.refinements.MIN_SAMPLE_ROWS", 1 << 13)
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     if isinstance(item, pytest.Function):
         for name in extras.needed_by(item):

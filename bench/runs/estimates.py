@@ -10,7 +10,8 @@ plans with the number of rows as a guess, fits, draws as many rows and writes no
 time of the whole process, the start of the program included, since that is what other work on the machine
 stretches least; `peak` its largest resident memory in MiB, the table included. A run that takes more than
 --limit seconds of processor time is ended and told as "more than". A result is within a factor of 3 where
-the measured figure is at least a third of the low estimate and at most three times the high one. The first
+the measured figure is at least a third of the low estimate and at most three times the high one. `pace` is
+the processor time of the fit over the square of the number of columns, as strategies state theirs. The first
 run after an installation compiles kernels, for half a minute: run one table before.
 """
 
@@ -104,9 +105,11 @@ def tell(record: dict[str, Any]) -> str:
     known = "cpu" in record
     took = f"{record['cpu']:8.1f}" if known else f"> {record.get('limit', 0):6d}"
     peak = f"{record['peak']:7.0f}" if known else "      -"
+    # What a strategy says of itself as `pace`, with what the fits took in it.
+    pace = f"{record['fit'] / record['columns'] ** 2:.1e}" if known else "-"
     return (
         f"{record['table']:24} {record['method']:12} {record['epsilon']:<5g} {low:8.1f} to {high:8.1f} s, "
-        f"took {took} s; {record['memory']:7.0f} MiB, took {peak}  {judge(record)}"
+        f"took {took} s; {record['memory']:7.0f} MiB, took {peak}; pace {pace}  {judge(record)}"
     )
 
 

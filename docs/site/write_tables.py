@@ -100,7 +100,7 @@ def link_sections(source: str, page: str) -> str:
     Raises:
         ValueError: It names the page that it stands on, without a section.
     """
-    here = rf"docs/{re.escape(page)}, ([a-z ]+)"
+    here = rf"docs/{re.escape(page)}, ([a-z0-9 -]+)"
     linked = re.sub(here, lambda found: f"[below](#{found[1].replace(' ', '-')})", source)
     if f"docs/{page}" in linked:
         raise ValueError(f"source {source!r} must name a section: docs/{page}, section in lower case")

@@ -125,6 +125,18 @@ def test_storage_limits_hold() -> None:
         assert all(
             np.isfinite(float(value)) for value in one(tall, [0] * 50, "arrow", dtype)["x"].to_pylist()
         )
+    # Of few digits, a number beside a bound may be rounded beyond it; 1.1 as a decimal is the bound itself.
+    for bounds in ((0.6, 359.9), (1.1, 2.3), (-2.3, 0.999)):
+        tight = Real(name="x", edges=bounds, missing=False)
+        for dtype in ("halffloat", "decimal128(9, 0)", "decimal128(9, 1)", "decimal128(9, 2)"):
+            table = one(tight, [0] * 2000, "arrow", dtype)
+            assert (encode_column(table["x"], tight) == 0).all()
+            drawn = np.array([float(value) for value in table["x"].to_pylist()])
+            near = 0.01 * (bounds[1] - bounds[0]) + {"halffloat": 0.3, "decimal128(9, 0)": 1.0}.get(
+                dtype, 0.1
+            )
+            assert drawn.min() <= bounds[0] + near
+            assert drawn.max() >= bounds[1] - near
     named = Categorical(name="x", values=("300", "7", "x", "1e400"), missing=False)
     assert one(named, [0, 1, 2, 3], "arrow", "int8").to_pydict() == {"x": [None, 7, None, None]}
 

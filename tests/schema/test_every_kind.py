@@ -5,9 +5,12 @@ A new kind is asked the same as soon as it is in `COLUMN_KINDS`; it adds its lin
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +18,10 @@ import pytest
 from pyarrow import csv
 
 import margrave as mg
+from margrave.measure.discovery.kinds import votes_on_numbers
+from margrave.measure.discovery.values import steps_of
 from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.encode import decode, encode, encode_column
 from margrave.schema.encoded import Encoded
 from margrave.schema.frame import Frame
@@ -189,3 +195,38 @@ def test_a_release_and_its_rows_pass_through_files(kind: str, tmp_path: Path) ->
     assert rows.equals(first.sample(50, rng=0))
     csv.write_csv(rows, tmp_path / "out.csv")
     assert made.fit(tmp_path / "out.csv").release.total > 0  # strict: a foreign cell would be refused
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dose(SpeltNumber):
+    """Numbers of a kind from elsewhere, which decides as little as it may."""
+
+    kind: ClassVar[str] = "dose"
+
+    def _equal_width(self) -> tuple[float, ...]:
+        assert self.lower is not None
+        assert self.upper is not None
+        return tuple(np.linspace(self.lower, self.upper, (self.bins or 32) + 1).tolist())
+
+    def _number(self, value: float) -> float:
+        return float(value)
+
+
+def test_numbers_of_ones_own_are_spelt_and_looked_at_as_others_are() -> None:
+    """As a `Real` is: with its decimals, and with the greatest declared number in a cell of its own."""
+    made = []
+    for kind in (Dose, mg.Real):
+        column = kind(name="a", lower=0.0, upper=2.0, bins=4, missing=False, spelling="0.0")
+        table = decode(
+            Encoded(Schema((column,)).domain, (np.zeros(3, np.int32),)),
+            Schema((column,)),
+            np.random.default_rng(0),
+        )
+        ending = dataclasses.replace(column, edges=(0.0, 2.0, math.nextafter(2.0, 3.0)))
+        open_one = kind(name="a")
+        made.append(
+            (table.schema.field("a").metadata, ending.upper, steps_of(open_one), votes_on_numbers(open_one))
+        )
+    assert made[0] == made[1]
+    assert made[0] == ({b"spelling": b"0.0"}, 2.0, made[1][2], True)

@@ -25,8 +25,7 @@ from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
 from margrave.schema.schema import Schema
 from margrave.select import all_pairs
-from margrave.select.all_pairs import AllPairs
-from margrave.select.screening import (
+from margrave.select._screening.pairs import (
     MIN_TARGET_SHARE,
     NOISE_LEFT,
     OneWays,
@@ -36,6 +35,7 @@ from margrave.select.screening import (
     foretell_error,
     summarise_one_ways,
 )
+from margrave.select.all_pairs import AllPairs
 from margrave.select.strategy import share_one_ways
 from seeded_noise import SeededSource
 

@@ -21,8 +21,8 @@ from margrave.progress import silent
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
+from margrave.select._screening.pairs import OneWays
 from margrave.select.private_pairs import PrivatePairs, weigh_dependent_pairs
-from margrave.select.screening import OneWays
 from seeded_noise import SeededSource
 
 SIZES = {"a": 6, "b": 6, "x": 6, "y": 6, "z": 6}

@@ -23,9 +23,10 @@ from margrave.progress import silent
 from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.columns import Integer
 from margrave.schema.schema import Schema
-from margrave.select import all_pairs, screening
+from margrave.select import all_pairs
+from margrave.select._screening import pairs as screening
+from margrave.select._screening.pairs import score_ranks
 from margrave.select.all_pairs import AllPairs
-from margrave.select.screening import score_ranks
 from seeded_noise import SeededSource
 
 FEW = Mixture(components=20)

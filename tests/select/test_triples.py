@@ -24,9 +24,9 @@ from margrave.progress import silent
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.schema.schema import Schema
+from margrave.select._screening.pairs import summarise_one_ways
+from margrave.select._screening.triples import PASSES, KnownPairs, _fit_triple, estimate_pairs, plan_query
 from margrave.select.all_pairs import AllPairs
-from margrave.select.screening import summarise_one_ways
-from margrave.select.triples import PASSES, KnownPairs, _fit_triple, estimate_pairs, plan_query
 from seeded_noise import SeededSource
 
 FEW = Mixture(components=20)
@@ -130,7 +130,7 @@ def test_rare_flags_cannot_interact_enough_to_be_asked_about() -> None:
 def test_a_target_s_triples_come_first_where_not_all_can_be_asked_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("margrave.select.triples.MAX_TRIPLES", 12)
+    monkeypatch.setattr("margrave.select._screening.triples.MAX_TRIPLES", 12)
     data = parity(20_000)
     curator, _ = opened(data, dict.fromkeys(data, 2))
     curator.measure([(name,) for name in data], curator.total / 50)

@@ -21,15 +21,14 @@ from margrave.schema.columns import (
     Binned,
     Boolean,
     Column,
-    Integer,
     Listed,
     Moment,
     Omitted,
-    Real,
     Scalar,
     Time,
     Whole,
 )
+from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.columns.relative import Relative, relative_codes
 from margrave.schema.constraints.draws import agreed_numbers, relative_numbers
 from margrave.schema.encoded import Codes, Encoded, code_dtype
@@ -283,7 +282,7 @@ def _canonical(distinct: Any, truths: bool) -> Any:
     return pc.if_else(pa.array(~np.isnan(values)), forms.number_texts(pa.array(values)), None)
 
 
-SPELT_KINDS = (Boolean, Integer, Moment, Real, Time)
+SPELT_KINDS = (Boolean, Moment, SpeltNumber, Time)
 """Kinds of columns that have a spelling."""
 
 

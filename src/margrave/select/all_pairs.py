@@ -15,7 +15,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import Deadline, Effort, price_question
 from margrave.progress import OnStep, Step
 from margrave.schema.domain import Clique
-from margrave.select.screening import (
+from margrave.select._screening.pairs import (
     appraisal_noise,
     buy_dependent_pairs,
     choose_pairs,
@@ -28,6 +28,7 @@ from margrave.select.screening import (
     measure_rare_tables,
     summarise_one_ways,
 )
+from margrave.select._screening.triples import estimate_pairs, find_triples, plan_query
 from margrave.select.strategy import (
     ONE,
     ONE_WAYS,
@@ -44,7 +45,6 @@ from margrave.select.strategy import (
     share_one_ways,
     worth_of_one_ways,
 )
-from margrave.select.triples import estimate_pairs, find_triples, plan_query
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
@@ -65,7 +65,7 @@ class AllPairs(Strategy):
        `hidden` in them.
     2. With what step 1 released, the noise is foretold that all pairs would have if they shared the rest
        alike: the total variation that noise alone adds to a pair, on average
-       (`margrave.select.screening`). Up to `hidden` all are bought (6 to 8).
+       (`margrave.select._screening.pairs`). Up to `hidden` all are bought (6 to 8).
     3. Above it one-way marginals are measured again, so that they have `screened_ones` of rho in all: rows of
        a model that holds little dependence are mostly as far off as these; those of more codes get more
        (`share_one_ways`). Then pairs are screened (4 and 5). Where the noise of appraisals would be above
@@ -84,7 +84,7 @@ class AllPairs(Strategy):
     6. All pairs share `look` of the rest alike, and a rough model is fitted.
     7. Triples are appraised for dependence that none of their pairs shows, where the noise would leave any to
        be seen, for at most `triples` of rho; those in which it is found are measured
-       (`margrave.select.screening`).
+       (`margrave.select._screening.pairs`).
     8. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
        (its dependence + half the mean dependence), the dependence being the total variation between the
        model's pair, or the first look's where that says more, and the product of its one-ways; no pair
@@ -389,7 +389,7 @@ class AllPairs(Strategy):
     ) -> None:
         """Look for dependence of three attributes that their pairs do not show, and measure what is found.
 
-        See `margrave.select.screening`.
+        See `margrave.select._screening.pairs`.
         """
         if len(curator.domain) < 3 or not self.triples:
             return

@@ -16,7 +16,7 @@ from margrave.limits import Deadline, Effort
 from margrave.progress import OnStep, Step
 from margrave.schema.constraints.certain_lines import find_fixed_codes
 from margrave.schema.domain import Clique, Domain
-from margrave.select.screening import (
+from margrave.select._screening.pairs import (
     Dependence,
     OneWays,
     appraisal_noise,
@@ -60,8 +60,8 @@ class PrivatePairs(Strategy):
     1. One-way marginals of private columns share `ones` of rho, but those that discovery left behind with no
        more noise.
     2. It is foretold by how much noise alone would move a pair, if all shared the rest alike, as a total
-       variation on average (`margrave.select.screening`). Up to `hidden` all are bought (3 and 4). Above it,
-       where appraisals are surer than `blind`, pairs are screened (5 and 6), as `AllPairs` does.
+       variation on average (`margrave.select._screening.pairs`). Up to `hidden` all are bought (3 and 4).
+       Above it, where appraisals are surer than `blind`, pairs are screened (5 and 6), as `AllPairs` does.
     3. All pairs with a private column share `look` of the rest alike, and a rough model is fitted.
     4. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of (its
        dependence + half the mean dependence): the total variation between the model's pair, or the first

@@ -217,9 +217,9 @@ Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction], tuple[NDArray[
 
 def votes_on_numbers(column: Binned) -> bool:
     """Whether it is asked how the numbers of a text column are written; not where that is declared."""
-    if isinstance(column, Real):
-        return not (column.provisional and column.spelling)
-    return isinstance(column, Integer) and not column.provisional and bool(column.spelling)
+    if isinstance(column, Whole):
+        return isinstance(column, SpeltNumber) and not column.provisional and bool(column.spelling)
+    return isinstance(column, SpeltNumber) and not (column.provisional and column.spelling)
 
 
 def as_written(

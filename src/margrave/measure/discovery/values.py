@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.bins import Cut
-from margrave.schema.columns import Binned, Duration, Moment, Real, Time, Whole
+from margrave.schema.columns import Binned, Duration, Moment, Time, Whole
 
 Array = NDArray[np.float64]
 
@@ -445,7 +445,7 @@ def steps_of(column: Binned, most: float = math.inf) -> tuple[float, ...]:
         # A time of day is below one day, so that the coarsest step is left out for it.
         steps: tuple[float, ...] = CLOCK_STEPS[isinstance(column, Time) :]
     elif column.read == "number":
-        steps = THOUSANDS + (DECIMALS if isinstance(column, Real) else ())
+        steps = THOUSANDS + (() if isinstance(column, Whole) else DECIMALS)
     else:
         return ()
     return tuple(step for step in steps if unit_of(column) * (1 + 1e-9) < step <= most)

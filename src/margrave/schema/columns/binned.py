@@ -141,9 +141,12 @@ class Binned(Column):
     def _number(self, value: float) -> float:
         """An edge in the kind's own number type."""
 
-    @abstractmethod
     def _last(self, edge: float) -> float:
-        """The greatest value below (Integer) or at (Real) the last edge, once there are edges."""
+        """The greatest value below (whole numbers) or at (others) the last edge, once there are edges."""
+        cells = self.fine or self.edges or ()
+        # A last cell that holds one number alone, as discovery adds for a declared one, ends behind it.
+        alone = len(cells) > 1 and edge == math.nextafter(cells[-2], math.inf)
+        return float(cells[-2]) if alone else edge
 
     def _check_bounds(self, lower: float, upper: float) -> None:
         if not (_is_number(lower) and _is_number(upper) and lower <= upper):
@@ -421,12 +424,6 @@ class Real(SpeltNumber):
 
     def _number(self, value: float) -> float:
         return float(value)
-
-    def _last(self, edge: float) -> float:
-        cells = self.fine or self.edges or ()
-        # A last cell that holds one number alone ends behind it.
-        alone = len(cells) > 1 and edge == math.nextafter(cells[-2], math.inf)
-        return float(cells[-2]) if alone else edge
 
     def _label(self, low: float, high: float) -> str:
         if high == math.nextafter(low, math.inf):

@@ -278,9 +278,9 @@ def _decode_binned(
         if _is_temporal(column, kind):
             return temporal_array(pa.array(drawn, mask=absent), column, kind)
         return _numbers(drawn, absent, column, kind)
-    single = kind is not None and pa.types.is_float32(kind)
+    dtype = kind.to_pandas_dtype() if kind is not None and pa.types.is_floating(kind) else np.float64
     if drawn is None:
-        drawn = real_numbers(bins, column, rng, np.float32 if single else np.float64)
+        drawn = real_numbers(bins, column, rng, dtype)
     if textual:
         return _write_values(pa.array(drawn, mask=absent), column)
     return _numbers(drawn, absent, column, kind)
@@ -324,7 +324,7 @@ def _numbers(drawn: NDArray[Any], absent: NDArray[np.bool_], column: Binned, kin
         top = float(np.finfo(dtype).max)  # a cast to a narrower type would make infinity beyond it
         return pa.array(np.clip(drawn, -top, top).astype(dtype), mask=absent)
     if pa.types.is_decimal(kind):
-        return _decimals(drawn, absent, kind)
+        return _decimals(drawn, absent, column, kind)
     codes, distinct = forms.texts(pa.array(drawn, mask=absent))
     return distinct.cast(kind).take(pa.array(codes, mask=codes < 0))
 
@@ -343,7 +343,16 @@ def _integers(drawn: NDArray[Any], column: Binned, kind: Any) -> NDArray[Any]:
     return whole
 
 
-def _decimals(drawn: NDArray[Any], absent: NDArray[np.bool_], kind: Any) -> Any:
+def _decimals(drawn: NDArray[Any], absent: NDArray[np.bool_], column: Binned, kind: Any) -> Any:
     top = float(10 ** min(kind.precision - kind.scale, 15) - 1)
-    rounded = pc.round(pa.array(np.clip(drawn.astype(np.float64), -top, top)), ndigits=kind.scale)
+    held = np.clip(drawn.astype(np.float64), -top, top)
+    if drawn.dtype.kind == "f":
+        assert column.upper is not None  # noqa: S101 - it has edges
+        # Rounding carries no number beyond the bounds, unless they have none of so few decimals between them.
+        step, lower = 10.0**-kind.scale, float(column.edge_array[0])
+        first, last = round(lower, kind.scale), round(float(column.upper), kind.scale)
+        first += step if first < lower else 0.0
+        last -= step if last > column.upper else 0.0
+        held = np.clip(held, first, last) if first <= last else held
+    rounded = pc.round(pa.array(held), ndigits=kind.scale)
     return pc.if_else(pa.array(absent), pa.scalar(None, kind), rounded.cast(kind, safe=False))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from margrave.release import NoisyMarginal, project_simplex
 from margrave.schema.domain import Clique
-from margrave.select.screening import CELL_DISTANCE, OneWays, appraisal_noise
+from margrave.select._screening.pairs import CELL_DISTANCE, OneWays, appraisal_noise
 from margrave.select.strategy import NOISE_L1
 
 if TYPE_CHECKING:
