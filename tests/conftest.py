@@ -104,7 +104,7 @@ def few_reference_rows(request: pytest.FixtureRequest) -> None:
 
     What a run buys, spends, keeps and says does not hang on it; how good its model is, is asked elsewhere.
     """
-    room = request.path.relative_to(Path(__file__).parent).parts[0]
+    room = request.path.parent.name
     if room in ("run", "regression", "cli") and not request.node.get_closest_marker("slow"):
         patch = request.getfixturevalue("monkeypatch")
         patch.setattr("margrave.models._mixture.refinements.MIN_SAMPLE_ROWS", 1 << 13)

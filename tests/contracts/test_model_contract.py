@@ -101,6 +101,16 @@ def test_unmeasured_attributes_are_uniform(model, measurements):
         np.testing.assert_allclose(model.project((name,)), model.total / DOMAIN[name])
 
 
+FEW = ("nothing", "tree", "cyclic", "nested")
+SOME = pytest.mark.parametrize(
+    "measurements",
+    [pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in CASES],
+    indirect=True,
+)
+"""For what takes a fit of its own: by default on a few of the tables that differ most."""
+
+
+@SOME
 def test_state_restores_the_same_model_without_the_total(fitter, measurements):
     model = fitter.fit(DOMAIN, measurements, total=250.0)
     again = fitter.restore(DOMAIN, measurements, model.state())
@@ -113,6 +123,7 @@ def test_state_restores_the_same_model_without_the_total(fitter, measurements):
     assert all((a == b).all() for a, b in zip(one.columns, two.columns, strict=True))
 
 
+@SOME
 def test_a_warm_start_changes_nothing_but_the_way_there(fitter, measurements, model):
     earlier = fitter.fit(DOMAIN, measurements[:1])
     warm = fitter.fit(DOMAIN, measurements, warm=earlier)

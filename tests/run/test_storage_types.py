@@ -47,7 +47,7 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("rows", [0, 1, 900])
+@pytest.mark.parametrize("rows", [0, pytest.param(1, marks=pytest.mark.slow), 900])
 @pytest.mark.parametrize("name", TYPES)
 def test_the_type_comes_back(name: str, rows: int, tmp_path: Path) -> None:
     kind, values = TYPES[name]
