@@ -356,7 +356,7 @@ class Integer(Whole, SpeltNumber):
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
-            "12%"; left out, it is found where bounds are left out too.
+            "12%"; left out, it is found, but not between strict bounds.
 
     Raises:
         SchemaError: The parts do not fit together.
@@ -402,7 +402,7 @@ class Real(SpeltNumber):
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
-            "12%"; left out, it is found where bounds are left out too.
+            "12%"; left out, it is found, but not between strict bounds.
 
     Raises:
         SchemaError: The parts do not fit together.

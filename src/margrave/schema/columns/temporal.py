@@ -112,7 +112,8 @@ class Date(Temporal):
         missing: True if values may be missing, False if none ever is; left out, it is discovered.
         strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
             nearest bin (False).
-        format: How texts have the date, if not as ISO 8601, as in "%m/%d/%Y" or "%-d.%-m.%y".
+        format: How texts have the date, if not as ISO 8601, as in "%m/%d/%Y" or "%-d.%-m.%y"; left
+            out, it is found, but not between strict bounds.
         binning, rare, fine, weights, grids: As for `Integer`.
 
     Example:
@@ -155,7 +156,8 @@ class Moment(Temporal):
             of UTC then. None for moments without a zone, the wall clock's.
         spelling: How moments stored as text are spelt, one of `margrave.schema.storage.spelling.SPELLINGS`.
         format: How texts have the date, if not as ISO 8601, as in "%m/%d/%Y"; with " %p" behind, times have
-            AM or PM, with " %-H" hours without a leading zero.
+            AM or PM, with " %-H" hours without a leading zero. Left out, it is found, but not between strict
+            bounds.
 
     Example:
         >>> Moment(name="seen", lower="2024-01-01", upper="2024-12-31T23:59", bins=4, missing=False).present
