@@ -7,7 +7,7 @@ import pytest
 
 from margrave.errors import SchemaError
 from margrave.measure.discovery.kinds import settle_kind
-from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Real, Unknown
+from margrave.schema.columns import Boolean, Categorical, Column, Date, Identifier, Integer, Real, Unknown
 from margrave.schema.profile import PROFILE
 
 SIGMA = 10.0
@@ -126,3 +126,12 @@ def test_missing_values_have_to_be_evident(column: Column) -> None:
 def test_an_identifier_has_no_profile() -> None:
     with pytest.raises(SchemaError, match="of a known kind"):
         settle_kind(Identifier(name="x"), profile(), SIGMA)
+
+
+@pytest.mark.parametrize(("written", "missing"), [("", True), ("%d %b %Y", False)])
+def test_text_is_missing_where_numbers_and_dates_are_written_as_usual(written: str, missing: bool) -> None:
+    """Between declared bins. Texts of a declared format may be text to the profile, as names of months are."""
+    column = Date(name="x", edges=("2020-01-01", "2021-01-01"), format=written, strict=False)
+    assert settle_kind(column, profile(date=1000, text=500), SIGMA).missing is missing
+    assert settle_kind(column, profile(date=1000, mark=500), SIGMA).missing is True
+    assert settle_kind(column, profile(date=1000), SIGMA).missing is False
