@@ -130,7 +130,7 @@ def test_an_identifier_has_no_profile() -> None:
 
 @pytest.mark.parametrize(("written", "missing"), [("", True), ("%d %b %Y", False)])
 def test_text_is_missing_where_numbers_and_dates_are_written_as_usual(written: str, missing: bool) -> None:
-    """Between declared bins. Texts of a declared format may be text to the profile, as names of months are."""
+    """Between declared bins. Texts of a declared format may be text to the profile, as months by name are."""
     column = Date(name="x", edges=("2020-01-01", "2021-01-01"), format=written, strict=False)
     assert settle_kind(column, profile(date=1000, text=500), SIGMA).missing is missing
     assert settle_kind(column, profile(date=1000, mark=500), SIGMA).missing is True
