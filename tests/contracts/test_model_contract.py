@@ -127,7 +127,9 @@ def test_state_restores_the_same_model_without_the_total(fitter, measurements):
 def test_a_warm_start_changes_nothing_but_the_way_there(fitter, measurements, model):
     earlier = fitter.fit(DOMAIN, measurements[:1])
     warm = fitter.fit(DOMAIN, measurements, warm=earlier)
-    np.testing.assert_allclose(warm.project(DOMAIN.names), model.project(DOMAIN.names), atol=0.2)
+    # Where nothing says how many rows there are, the total is 1.
+    close = 0.2 * min(model.total / 400, 1)
+    np.testing.assert_allclose(warm.project(DOMAIN.names), model.project(DOMAIN.names), atol=close)
 
 
 def test_rows_lie_in_the_domain_and_obey_what_is_given(model):

@@ -37,7 +37,7 @@ def check_format(written: object, read: str, name: str) -> None:
     Raises:
         SchemaError: It is none, or the column is of times of day or durations.
     """
-    if not written and written in ("", None):
+    if written is None or written == "":
         return
     where, known = f"format of column {name!r}", read in ("number", "date", "moment")
     if not isinstance(written, str) or not known:
