@@ -197,6 +197,9 @@ def test_columns_named_by_whole_numbers_are_named_by_their_text() -> None:
         pl.Series("id", ["1.00", "1.01"]).cast(pl.Decimal(30, 2)),
         pa.array([3 * 86_400_000 + 5, 3 * 86_400_000 + 9], pa.int64()).cast(pa.date64(), safe=False),
         pa.array([1, 2], pa.timestamp("ns")),
+        pa.array([10**13, 10**13 + 1], pa.timestamp("s")),
+        pa.array([2**60, 2**60 + 1], pa.duration("ms")),
+        pa.array([1, 2], pa.time64("ns")),
     ],
 )
 def test_owners_that_are_not_all_told_apart_are_refused_by_their_type(owners: object) -> None:
@@ -208,5 +211,11 @@ def test_owners_that_are_not_all_told_apart_are_refused_by_their_type(owners: ob
         else pa.table([owners, x], ["id", "x"])
     )
     source, _ = open_source(table)
-    with pytest.raises(InputError, match="stored as text, whole numbers or dates"):
+    with pytest.raises(InputError, match="stored as text, whole numbers, dates or microseconds"):
         source.sizes("id", 4).reveal()
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.duration("us"), pa.time32("ms"), pa.date32()])
+def test_owners_of_other_times_are_all_told_apart(kind: pa.DataType) -> None:
+    source, _ = open_source(pa.table([pa.array([1, 2], kind), [1, 2]], ["id", "x"]))
+    assert source.sizes("id", 1).reveal().tolist() == [2, 0]

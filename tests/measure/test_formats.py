@@ -291,3 +291,18 @@ def test_text_of_blanks_is_missing_in_dates_numbers_and_truth_values(declared: b
     assert release.schema["town"].values == ("", "Bonn", "Ulm")  # an empty text is a value of its own
     for name, gone in (("born", None), ("pay", None), ("died", None), ("town", "")):
         assert np.mean([cell == gone for cell in made[name].to_pylist()]) == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("options", [{}, {"strict": False}, {"lower": 0, "strict": False}])
+def test_declared_numbers_are_read_where_undeclared_ones_would_be_codes(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Thousands parted by blanks look like codes. Before, a declared `Real` ended in an error after it had
+    spent."""
+    amounts = np.random.default_rng(1).integers(1000, 999_999, 3000)
+    path = write(tmp_path / "t.csv", {"x": [f"{n:,}".replace(",", " ") for n in amounts], "y": ["a"] * 3000})
+    schema = Schema((Real(name="x", **options), Categorical(name="y", values=("a",), missing=False)))
+    release = Synthesizer("independent", epsilon=5.0, delta=1e-6, schema=schema).fit(path)
+    made = [int(str(text).replace(" ", "")) for text in release.sample(2000, rng=0)["x"].to_pylist()]
+    assert np.median(made) == pytest.approx(np.median(amounts), rel=0.1)

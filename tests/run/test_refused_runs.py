@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -196,23 +197,68 @@ REFUSED_ON_ONE = {
 
 @pytest.mark.parametrize("name", REFUSED_ON_ONE)
 def test_a_later_release_does_not_say_whether_an_earlier_run_was_refused(tmp_path: Path, name: str) -> None:
+    def write(folder: Path, odd: bool) -> Path:
+        return _people(folder / f"{odd}.csv", *([REFUSED_ON_ONE[name]] if odd else []))
+
+    _check_histories(tmp_path, write, unit="patient", outside="absorb")
+
+
+def _write_bytes(folder: Path, odd: bool) -> Path:
+    path = folder / f"{odd}.csv"
+    path.write_bytes(b"place,age\n" + b"K\xf6ln,30\n" * 300 + (b"\x81,30\n" if odd else b""))
+    return path
+
+
+def _write_no_header(folder: Path, odd: bool) -> Path:
+    path = folder / f"{odd}.csv"
+    path.write_bytes((b"x,30,1\n" if odd else b"") + b"x,30\n" * 300)
+    return path
+
+
+def _make_categories(folder: Path, odd: bool) -> Any:
+    places = ["x", "y"] * 150 + ([b"z"] if odd else [])
+    return pd.DataFrame({"place": pd.Categorical(places), "age": [30] * len(places)})
+
+
+def _make_dictionary(folder: Path, odd: bool) -> Any:
+    raw = pa.array([b"x", b"y\xff"] if odd else [b"x", b"y"])
+    texts = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    places = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 150, pa.int8()), texts, safe=False)
+    return pa.record_batch({"place": places, "age": pa.array([30] * 300)})
+
+
+BEFORE_THE_ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "bytes in another encoding": (_write_bytes, {"text": TextFormat(encoding="cp1252")}),
+    "a first row with a cell more": (_write_no_header, {"text": TextFormat(header=False, names=("a", "b"))}),
+    "a category that is no text": (_make_categories, {}),
+    "a dictionary's value that is no text": (_make_dictionary, {}),
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_THE_ROWS)
+def test_a_run_is_on_record_before_a_row_can_end_it(tmp_path: Path, name: str) -> None:
+    make, options = BEFORE_THE_ROWS[name]
+    _check_histories(tmp_path, make, **options)
+
+
+def _check_histories(folder: Path, make: Any, **run: Any) -> None:
+    """A run on a table that has an odd row, and one on its neighbour, look alike in the next release."""
     found = []
-    for place, rows in (("a", []), ("b", [REFUSED_ON_ONE[name]])):
-        (tmp_path / place).mkdir()
-        kept = book(tmp_path / place, "patient")
-        run = {"unit": "patient", "outside": "absorb"}
+    for odd in (False, True):
+        (folder / f"book {odd}").mkdir()
+        kept = book(folder / f"book {odd}", run.get("unit"))
         first = synthesizer(kept, **run)
-        if rows:
+        if odd:
             with pytest.raises(InputError):
-                first.fit(_people(tmp_path / "first.csv", *rows))
+                first.fit(make(folder, True))
         else:
-            first.fit(_people(tmp_path / "first.csv"))
-        second = synthesizer(kept, **run).fit(_people(tmp_path / "second.csv"))
+            first.fit(make(folder, False))
+        second = synthesizer(kept, **run).fit(make(folder, False))
         history = second.release.provenance.history
         assert history is not None
         found.append(history.to_json())
         # The book's own views keep how each run ended, and the truth is never above what is told.
-        assert kept.runs()[0].state == ("refused" if rows else "closed")
+        assert kept.runs()[0].state == ("refused" if odd else "closed")
         assert history.epsilon >= kept.accounts()[0].reserved.together
     for one in found[0]["earlier"] + found[1]["earlier"]:
         one["date"] = ""  # midnight may lie between

@@ -15,7 +15,10 @@ import margrave as mg
 from margrave.errors import InputError, ReleaseError
 from margrave.privacy.accounting.conversions import gdp_mu
 from margrave.privacy.accounting.events import GaussianEvent
-from margrave.run.slicing import _check_matrix
+from margrave.privacy.ledger.book import Book
+from margrave.privacy.unit import Neighbours, Unit
+from margrave.run.slicing import _check_matrix, _encode, _spread_levels
+from margrave.schema.features import RowNumbers
 
 BUDGET: dict[str, Any] = {"epsilon": 5.0, "delta": 1e-5}
 
@@ -71,14 +74,48 @@ def test_what_is_no_number_or_out_of_bounds_changes_no_error_and_no_price() -> N
 
 
 def test_levels_are_taken_number_by_number() -> None:
-    from margrave.run.slicing import _encode
-
     rows = np.array([[np.nan, -9.0], [0.26, 9.0], [0.0, np.inf]])
-    found = _encode(rows, ("x0", "x1"), -1.0, 1.0, 5)
+    found = _encode(rows, ("x0", "x1"), _spread_levels(-1.0, 1.0, 5))
     assert found.column("x0").to_pylist() == [2, 3, 2]
     assert found.column("x1").to_pylist() == [0, 4, 4]
-    above = _encode(np.array([[np.nan]]), ("x0",), 2.0, 4.0, 3)
+    above = _encode(np.array([[np.nan]]), ("x0",), _spread_levels(2.0, 4.0, 3))
     assert above.column("x0").to_pylist() == [0]
+
+
+@pytest.mark.parametrize(("lower", "upper", "levels"), [(-1.0, 1.0, 2), (-1.0, 1.0, 256), (-0.3, 2.0, 16)])
+def test_zero_is_a_level_where_it_lies_between_the_bounds(lower: float, upper: float, levels: int) -> None:
+    grid = _spread_levels(lower, upper, levels)
+    assert (grid[0], grid[-1], len(grid)) == (lower, upper, levels + 1)
+    rows = np.array([[0.0, lower, upper, lower / 2 + upper / 2, -np.inf, np.inf]]).T
+    codes = _encode(rows, ("x0",), grid).column("x0").to_pylist()
+    values = grid[codes]
+    assert values[0] == 0.0
+    assert values[[1, 2, 4, 5]].tolist() == [lower, upper, lower, upper]
+    assert abs(values[3] - (lower + upper) / 2) <= (upper - lower) / (levels - 1) / 2 + 1e-12
+    # So a row whose numbers become 0 moves by no more than what is priced.
+    found = mg.slicing.release(rows, lower=lower, upper=upper, levels=levels, **BUDGET)
+    (event,) = found.events
+    scaled = grid / max(abs(lower), abs(upper))
+    height = 1 << 10 if levels > 2 else 1
+    (matrix,) = RowNumbers(("x0",), (scaled[None, :],), constant=False).cut(height)
+    assert int(((matrix - matrix[:, [codes[0]]]) ** 2).max()) <= event.l2_squared
+
+
+def test_a_book_has_releases_and_broken_attempts_on_record(tmp_path: Path) -> None:
+    kept = Book.create(tmp_path / "steward.book")
+    kept.cap("people", 9.0, 1e-4, Neighbours(Unit(), "replace_one"))
+    asked: dict[str, Any] = {
+        "ledger": kept,
+        "dataset": "people",
+        "analyst": "ann",
+        "adjacency": "replace_one",
+    }
+    with pytest.raises(InputError, match="X must be a matrix"):
+        mg.slicing.release([[0.5], [0.5, 0.5]], epsilon=1.0, delta=1e-6, **asked)
+    assert [one.refused for one in kept.attempts()] == [True]
+    found = mg.slicing.release(_matrix(50), epsilon=1.0, delta=1e-6, **asked)
+    assert found.guarantee.epsilon <= 1.0
+    assert [one.refused for one in kept.attempts()] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -303,7 +340,7 @@ def test_a_cell_that_is_no_number_ends_no_run(cell: Any) -> None:
     rows: Any = np.full((200, 2), 0.5, dtype=object)
     rows[17, 1] = cell
     assert mg.slicing.release(rows, **BUDGET).values.shape == (200, 2)
-    read = _check_matrix(rows, 0.0, 1.0, 256, None)
+    read = _check_matrix(rows, None)
     assert np.isfinite(np.delete(read.ravel(), 35)).all()
     assert read[17, 1] == np.inf if cell == 10**400 else np.isnan(read[17, 1])
 
@@ -312,7 +349,7 @@ def test_a_cell_that_is_no_number_ends_no_run(cell: Any) -> None:
 def test_a_cell_of_a_list_or_a_frame_is_read_by_itself(cell: Any) -> None:
     rows = [[0.25, 0.5], [0.25, cell], [True, 1]]
     for found in (rows, pd.DataFrame(rows)):
-        read = _check_matrix(found, 0.0, 1.0, 256, None)
+        read = _check_matrix(found, None)
         np.testing.assert_array_equal(read, [[0.25, 0.5], [0.25, np.nan], [1.0, 1.0]])
 
 

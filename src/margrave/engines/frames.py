@@ -19,7 +19,7 @@ from margrave.engines.files import (
 )
 from margrave.errors import InputError, invalid
 from margrave.schema.frame import TEXT_FILE, Frame
-from margrave.schema.storage import clock, forms
+from margrave.schema.storage import forms
 from margrave.schema.storage.arrow import type_text
 from margrave.schema.storage.text import TextFormat
 
@@ -160,12 +160,17 @@ def _make_table(names: Sequence[Any], arrays: Sequence[Any], off: Sequence[str] 
 
 
 def is_rounded(kind: Any) -> bool:
-    """Whether the storage forms may make one value of two: decimals, times in nanoseconds, and dates that are
-    stored in milliseconds, which need not be whole days. Public."""
+    """Whether the storage forms may make one value of two. Public.
+
+    Decimals; dates in milliseconds, which need not be whole days; times in nanoseconds; and moments and
+    durations in seconds or milliseconds, of which those beyond int64 microseconds are held at its end.
+    """
     if pa.types.is_dictionary(kind):
         return is_rounded(kind.value_type)
-    timed = clock.is_temporal(kind) and not pa.types.is_date(kind)
-    return bool(pa.types.is_decimal(kind) or pa.types.is_date64(kind) or (timed and kind.unit == "ns"))
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return bool(kind.unit != "us")
+    fine = pa.types.is_time(kind) and kind.unit == "ns"
+    return bool(pa.types.is_decimal(kind) or pa.types.is_date64(kind) or fine)
 
 
 def check_owner(table: Any, owner: str) -> None:
@@ -179,7 +184,7 @@ def check_owner(table: Any, owner: str) -> None:
         owner: Name of a column.
 
     Raises:
-        InputError: It was stored as decimals or in nanoseconds.
+        InputError: Its storage type may make one value of two, see `is_rounded`.
     """
     if table.schema.field(owner).metadata == ROUNDED:
         raise rounded_owner(owner)
@@ -229,7 +234,7 @@ def rows_elsewhere() -> InputError:
 
 def rounded_owner(owner: str) -> InputError:
     """The error for an owner column of which not all values are told apart."""
-    constraint = "stored as text, whole numbers or dates"
+    constraint = "stored as text, whole numbers, dates or microseconds"
     return InputError(invalid("owner", constraint, "Cast it to text.", got=owner))
 
 

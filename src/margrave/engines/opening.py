@@ -145,7 +145,7 @@ def _check_rows_fixed(data: Any, text: TextFormat) -> None:
             remedy = "An Excel file does not: save it as Parquet, or as CSV of two columns or more."
             raise InputError(invalid("data", constraint, remedy, got=path.name))
         if path.is_file() and is_text_file(path):
-            head = read_head(path, text)
+            head = read_head(path, text, rows=False)
             if text_table(_first_line(path, head), head, ()).num_columns == 1:
                 remedy = "A text file of one column does not: save it as Parquet."
                 raise InputError(invalid("data", constraint, remedy, got=path.name))
@@ -302,8 +302,9 @@ def open_head(
     """A table without its rows: a source whose `columns` are those of `open_source`, and the frame.
 
     Of a file that says its storage types, only these are read; of a text file, the first line; of an Excel
-    file, the first row of a sheet. A frame is cut to no rows before its columns are looked at. So an error
-    says nothing about the rows, and a large file costs no more time than a small one. An ibis table stays
+    file, the first row of a sheet. A frame is cut to no rows, and loses its categories, before its columns
+    are looked at. So an error says nothing about the rows, but for the number of columns of a text file that
+    has neither a header nor names, and a large file costs no more time than a small one. An ibis table stays
     where it is.
 
     Args:
@@ -362,11 +363,13 @@ def _without_rows(data: Any) -> Any:
     if isinstance(native, pa.Table):
         return native.schema.empty_table()
     if nw.dependencies.is_pandas_dataframe(native):
-        return native.iloc[:0]
+        from margrave.schema.storage.pandas import without_rows
+
+        return without_rows(native)
     if nw.dependencies.is_polars_dataframe(native):
         return native.head(0)
     if isinstance(native, pa.RecordBatch):
-        return native.slice(0, 0)
+        return native.schema.empty_table()
     try:
         return nw.to_native(nw.from_native(native, eager_only=True).head(0))
     except (TypeError, ValueError, AttributeError):  # no frame, or one whose rows are elsewhere
@@ -376,7 +379,7 @@ def _without_rows(data: Any) -> Any:
 def _text_head(
     path: Path, text: TextFormat, missing: Sequence[str], choose: Choose
 ) -> tuple[MemorySource, Frame]:
-    head = read_head(path, text)
+    head = read_head(path, text, rows=False)
     table = text_table(_first_line(path, head), head, missing)
     table = table.select(choose(table.column_names))
     frame = Frame("arrow", dict.fromkeys(table.column_names, TEXT_FILE), head.text)
@@ -390,7 +393,8 @@ def _first_line(path: Path, head: TextHead) -> bytes:
         InputError: The file cannot be read, or its first line does not end.
     """
     separator, quote = ord(head.separator), ord(head.text.quote) if head.text.quote else None
-    blocks, data, end = text_blocks(path, head, BLOCK), b"", -1
+    # The blocks hold rows as well, and this comes before a run is on record: no byte of theirs may end it.
+    blocks, data, end = text_blocks(path, head, BLOCK, "replace"), b"", -1
     # Block by block, since a file may be larger than memory and its first line is small.
     while not 0 <= end < len(data) <= MAX_HEADER_BYTES:
         block = read_guarded(lambda: next(blocks, None), f"a readable text file in {head.codec}")

@@ -221,12 +221,14 @@ class TextHead:
     header: bytes
 
 
-def read_head(path: Path, text: TextFormat) -> TextHead:
+def read_head(path: Path, text: TextFormat, rows: bool = True) -> TextHead:
     """Read the first line of a text file and complete the format from it.
 
     Args:
         path: A .csv or .tsv file; its name may end in .gz.
         text: What is declared.
+        rows: Whether rows may be looked at: then names that are given are compared with the first one of a
+            file that has no header. Without names it tells the number of columns in any case.
 
     Raises:
         InputError: The file cannot be read, or its first line is not written in this format.
@@ -251,7 +253,7 @@ def read_head(path: Path, text: TextFormat) -> TextHead:
     kept = text.separator or (separator if text.decimal == "," else None)
     text = dataclasses.replace(text, encoding=None if encoding == "utf-8" else encoding, separator=kept)
     head = TextHead(text, separator, codec, skipped, b"")
-    return head if text.headed else dataclasses.replace(head, header=_made_header(path, head))
+    return head if text.headed else dataclasses.replace(head, header=_made_header(path, head, rows))
 
 
 def _check_signature(raw: bytes, text: TextFormat) -> None:
@@ -356,13 +358,14 @@ def _name_separator(separator: str) -> str:
     return {",": "commas", ";": "semicolons", "\t": "tabs"}.get(separator, f"{separator!r}")
 
 
-def _made_header(path: Path, head: TextHead) -> bytes:
-    """A first line of names for a file that has none.
+def _made_header(path: Path, head: TextHead, rows: bool) -> bytes:
+    """A first line of names for a file that has none; `rows` as for `read_head`.
 
     Raises:
         InputError: The names are more or fewer than the cells of the first row.
     """
-    text, separator, cells = head.text, head.separator, _count_cells(path, head)
+    text, separator = head.text, head.separator
+    cells = _count_cells(path, head) if rows or not text.names else 0
     names = text.names or tuple(f"c{place}" for place in range(1, cells + 1))
     if cells not in (0, len(names)):
         remedy = "Name every column, or leave the names out."
@@ -393,20 +396,22 @@ def _count_cells(path: Path, head: TextHead) -> int:
         size *= 8
 
 
-def text_blocks(path: Path, head: TextHead, size: int) -> Iterator[bytes]:
+def text_blocks(path: Path, head: TextHead, size: int, errors: str = "strict") -> Iterator[bytes]:
     """The content of a text file from its header on, in UTF-8, in blocks. **Not private.**
 
     Args:
         path: The file.
         head: What `read_head` found.
         size: Bytes that are read at a time.
+        errors: What becomes of bytes that are in another encoding, as for `bytes.decode`.
 
     Raises:
-        OSError, EOFError, ValueError: The file is broken or in another encoding; the errors may quote it.
+        OSError, EOFError, ValueError: The file is broken or, where that is strict, in another encoding; the
+            errors may quote it.
     """
     if head.header:
         yield head.header
-    decoder = None if head.codec == "utf-8" else codecs.getincrementaldecoder(head.codec)()
+    decoder = None if head.codec == "utf-8" else codecs.getincrementaldecoder(head.codec)(errors)
     with _open_text(path) as file:
         file.read(head.skipped)
         while block := file.read(size):

@@ -40,6 +40,7 @@ from margrave.privacy.ledger.ledger import Ledger, check_budget
 from margrave.privacy.ledger.location import LedgerLocation
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.release import Guarantee, NoisySlices, project_simplex
+from margrave.schema.columns import Integer
 from margrave.schema.features import RowNumbers
 from margrave.schema.schema import Schema
 from margrave.select.from_rows import COPY_BYTES
@@ -200,11 +201,13 @@ def release(
             that is nearest 0: NaN, and None, a text or the like in a list, a frame or an array of objects.
         epsilon, delta: The budget, all of which is spent.
         lower, upper: Bounds of all numbers, declared.
-        adjacency: "zero_out" (one row's numbers become 0) or "replace_one", which costs up to twice as much.
+        adjacency: "zero_out" (one row's numbers become 0, or none of them count) or "replace_one", which
+            costs up to twice as much.
         longest: Euclidean length to which longer rows are shortened, in units of X; None for what the bounds
             allow. Where it is given, how many rows are longer is released with noise for a hundredth of the
             budget.
-        levels: Evenly spaced levels, the bounds among them, that numbers are rounded to.
+        levels: Evenly spaced levels, the bounds among them, that numbers are rounded to; 0 is one more where
+            it lies between the bounds and is none of them.
         max_memory: Bytes that this may take; those of the machine by default.
         ledger, dataset, analyst: As for `Synthesizer`.
 
@@ -214,37 +217,53 @@ def release(
         MemoryError: The machine has too little; the error names no size.
     """
     check_budget(epsilon, delta)
-    numbers = _check_matrix(X, lower, upper, levels, max_memory)
+    grid = _spread_levels(lower, upper, levels)
     scale = max(abs(lower), abs(upper))
-    names = tuple(f"x{place}" for place in range(numbers.shape[1]))
-    grid = (np.linspace(lower, upper, levels) / scale)[None, :]
     location = LedgerLocation(ledger, dataset, analyst)
     # A refused or broken try is an attempt that a book records, before anything about the rows is known.
     with location.attempt() as attempt:
         from margrave.engines.opening import open_source
 
-        source, _ = open_source(_encode(numbers, names, lower, upper, levels))
+        numbers = _check_matrix(X, max_memory)
+        names = tuple(f"x{place}" for place in range(numbers.shape[1]))
+        source, _ = open_source(_encode(numbers, names, grid))
         keep = location.keep({"question": f"noisy copies of {len(names)} numbers"}, attempt=attempt)
         neighbours = Neighbours(Unit(), adjacency)
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
             curator = Curator(source, book)
-            curator.discover(Schema.from_sizes(dict.fromkeys(names, levels)))
-            asked = RowNumbers(names, (grid,) * len(names), constant=False)
+            # Each number has a level by now, so that nothing is outside; a book takes no strict columns.
+            edges = tuple(range(len(grid) + 1))
+            levelled = [Integer(name=name, edges=edges, missing=False, strict=False) for name in names]
+            curator.discover(Schema(levelled))
+            asked = RowNumbers(names, ((grid / scale)[None, :],) * len(names), constant=False)
             cut = None if longest is None else longest / scale
             found = curator.slices(asked, curator.remaining, cut)
             return SliceRelease(found, float(lower), float(upper), Guarantee.of(book), tuple(book.events))
 
 
-def _check_matrix(X: Any, lower: float, upper: float, levels: int, max_memory: int | None) -> NDArray[Any]:
-    """X as an array of numbers with two axes, once bounds, levels and memory are checked.
+def _spread_levels(lower: float, upper: float, levels: int) -> Floats:
+    """What numbers are rounded to, ascending: evenly spaced levels, and 0 where it lies between the bounds.
+
+    Under "zero_out" the numbers of a row become 0, and the price is that of vectors that become 0: so 0 has
+    to be a level where a number may be 0.
 
     Raises:
-        InputError: One of them cannot be used.
+        InputError: The bounds or the number of levels cannot be used.
     """
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise InputError(invalid("lower", "finite and below upper", "Try lower=0.0, upper=1.0.", got=lower))
     if not 2 <= levels <= 1 << 16:
         raise InputError(invalid("levels", "from 2 to 65,536", "Try 256.", got=levels))
+    even = np.linspace(lower, upper, levels)
+    return np.union1d(even, [0.0]) if lower < 0.0 < upper else even
+
+
+def _check_matrix(X: Any, max_memory: int | None) -> NDArray[Any]:
+    """X as an array of numbers with two axes.
+
+    Raises:
+        InputError: It is none, or a release of it would not fit into memory.
+    """
     found = _read_numbers(X)
     if found.ndim != 2 or not found.shape[1] or found.dtype.kind not in "biuf":
         remedy = "Give a NumPy array; flatten images to one row each."
@@ -287,16 +306,17 @@ def _read_number(cell: Any) -> float:
     return math.nan
 
 
-def _encode(numbers: NDArray[Any], names: Sequence[str], lower: float, upper: float, levels: int) -> Any:
-    """Each number's level, as a table; it depends on that number alone."""
+def _encode(numbers: NDArray[Any], names: Sequence[str], grid: Floats) -> Any:
+    """The place of each number's level in the grid, as a table; it depends on that number alone."""
     import pyarrow as pa
 
-    nearest = min(max(0.0, lower), upper)
+    nearest = min(max(0.0, grid[0]), grid[-1])
+    between = (grid[:-1] + grid[1:]) / 2.0
     columns = []
     for column in numbers.T:
-        whole = np.nan_to_num(column.astype(np.float64), nan=nearest, posinf=upper, neginf=lower)
-        level = np.rint((np.clip(whole, lower, upper) - lower) / (upper - lower) * (levels - 1))
-        columns.append(level.astype(np.int32))
+        # What is beyond a bound has the level at that bound, infinity as well.
+        whole = np.nan_to_num(column.astype(np.float64), nan=nearest, posinf=grid[-1], neginf=grid[0])
+        columns.append(np.searchsorted(between, whole, side="right").astype(np.int32))
     return pa.table(dict(zip(names, columns, strict=True)))
 
 

@@ -111,6 +111,9 @@ def may_depend(columns: Collection[Column], ruled: Collection[str]) -> bool:
 def separate_values(column: Integer) -> Integer | None:
     """A column of numbers with one bin a value; None where its values are too many, or were not seen so
     finely.
+
+    It ends where noise shows no more values, and takes those beyond as its last ones: an error for them would
+    follow a single row.
     """
     if column.fine is None or column.weights is None:
         return None
@@ -125,6 +128,7 @@ def separate_values(column: Integer) -> Integer | None:
         edges=(*fine[held].tolist(), int(fine[last])),
         fine=tuple(fine[first : last + 1].tolist()),
         weights=tuple(weights[first:last].tolist()),
+        strict=False,
     )
 
 

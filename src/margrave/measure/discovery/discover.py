@@ -340,7 +340,8 @@ class Discovery:
                 True,
             )
             settled = settle_kind(column, noisy, sigma)
-            found.append(self._with_format(settled, noisy, sigma, share / len(unsure)))
+            told = not isinstance(column, Unknown)
+            found.append(self._with_format(settled, noisy, sigma, share / len(unsure), told))
         # Formats hold from the next look on, which reads the texts by them: declared ones as well.
         schema = schema.replace(found)
         written = [column for column in schema.attributes if isinstance(column, Binned) and column.format]
@@ -348,9 +349,12 @@ class Discovery:
         return schema
 
     def _with_format(
-        self, column: Column, profile: NDArray[np.float64], sigma: float, unit: Fraction
+        self, column: Column, profile: NDArray[np.float64], sigma: float, unit: Fraction, told: bool
     ) -> Column:
-        """The column with the format of its texts, after one more look where the profile tells of some."""
+        """The column with the format of its texts, after one more look where the profile tells of some.
+
+        told: whether its kind was declared.
+        """
         if not isinstance(column, Binned) or column.format:
             return column
         if votes := may_be_written(column, profile, sigma):
@@ -360,7 +364,7 @@ class Discovery:
                 unit * SHARES["format"],
                 False,
             )
-            return settle_format(column, noisy, sigma)
+            return settle_format(column, noisy, sigma, told)
         return dataclasses.replace(column, format="")
 
     def _complete(

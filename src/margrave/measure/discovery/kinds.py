@@ -115,7 +115,7 @@ def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> 
     return "date format" if isinstance(column, Date | Moment) and dated > evident else ""
 
 
-def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float) -> Column:
+def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float, told: bool) -> Column:
     """The column with the format that most of its texts fit. Post-processing of released counts.
 
     Args:
@@ -123,12 +123,15 @@ def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float) -> C
             kind.
         noisy: Noisy counts of the classes that vote on formats, shape [votes].
         sigma: Standard deviation of their noise.
+        told: Whether numbers were declared: then codes that look like some are taken for them.
     """
     evident = CERTAIN_DEVIATIONS * sigma
     if isinstance(column, Date | Moment):
         return dataclasses.replace(column, format=choose_date_format(noisy, evident))
     declared = column.format is None or column.edges is not None
     found = choose_number_format(noisy, evident, declared, declared and isinstance(column, Whole))
+    if found is None and told:
+        found = choose_number_format(noisy, evident, True, False)
     if found is None:
         return Categorical(name=column.name, missing=column.missing, strict=False)
     written, decimals = found

@@ -49,7 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.measure.mechanisms.gaussian import GRID
+from margrave.measure.mechanisms.gaussian import GRID, check_drawable
 from margrave.measure.mechanisms.statistics import check_exchanged
 from margrave.measure.mechanisms.sums import bound_rows
 from margrave.privacy.accounting.accountants import Renyi
@@ -139,7 +139,7 @@ def perturb(
     away = (2.0**-12 + 2.0**-17 * math.sqrt(p)) / float(objective.ridge) + step * math.sqrt(p) / 2.0
     # Sensitivity 2 r in whole steps, rounded up; the margin covers float arithmetic.
     reach = math.ceil(2.0 * away / step * (1 + 2.0**-40)) + 1
-    spread = Fraction(math.ceil(Fraction(reach**2) / (2 * price * OUTPUT_SHARE) * GRID), GRID)
+    spread = check_drawable(Fraction(math.ceil(Fraction(reach**2) / (2 * price * OUTPUT_SHARE) * GRID), GRID))
     events = [event, GaussianEvent(f"rounding of the {event.what}", reach**2, spread, True)]
 
     def answer(private: Encoded) -> Answer:
@@ -174,7 +174,7 @@ def _event(objective: Objective, price: Fraction, ledger: Ledger, order: int) ->
         raise InputError(invalid("rho", "enough for the ridge alone", remedy))
     # The numbers are in steps of 2^-10 and the linear term in steps of 2^-16.
     moved = changed**2 * squared << 2 * (NOISE_DIGITS - DIGITS)
-    variance = Fraction(math.ceil(moved / shift * GRID), GRID)
+    variance = check_drawable(Fraction(math.ceil(moved / shift * GRID), GRID))
     what = f"logistic regression of {objective.numbers.names[-1]} on {objective.numbers.size - 1} numbers"
     return ObjectiveEvent(what, changed, replaced, ratio, moved, variance, order)
 

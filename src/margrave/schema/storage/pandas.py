@@ -111,6 +111,20 @@ def name_by_text(frame: Any) -> Any:
     return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
 
 
+def without_rows(frame: Any) -> Any:
+    """The frame with its names and storage types and nothing of its rows: categories follow from rows too."""
+    empty = frame.iloc[:0].copy()
+    for place, dtype in enumerate(frame.dtypes):
+        if isinstance(dtype, pd.CategoricalDtype):
+            kind: Any = pd.CategoricalDtype(dtype.categories[:0], dtype.ordered)
+        elif isinstance(dtype, pd.ArrowDtype):  # a dictionary's values would stay behind
+            kind = dtype
+        else:
+            continue
+        empty.isetitem(place, pd.Series([], index=empty.index, dtype=kind))
+    return empty
+
+
 def _is_whole(name: object) -> bool:
     return isinstance(name, int | np.integer) and not isinstance(name, bool)
 
