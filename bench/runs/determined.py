@@ -43,7 +43,8 @@ from margrave.regression.sums import MeasuredSums, model_sums
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
 from margrave.select.all_pairs import AllPairs
-from margrave.tables.estimates import labels_of, scores_of
+from margrave.tables.estimates import labels_of
+from margrave.tables.numbers import scores_of
 
 Floats = NDArray[np.float64]
 DELTA = 1e-6

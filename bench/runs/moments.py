@@ -37,7 +37,7 @@ from margrave.regression import linear
 from margrave.regression.coefficients import Coefficients
 from margrave.run.regressor import Regressor
 from margrave.schema.encode import encode
-from margrave.tables.estimates import scores_of
+from margrave.tables.numbers import scores_of
 
 Floats = NDArray[np.float64]
 Case = tuple[Any, mg.Schema, str, dict[str, Any], Callable[[Any, Floats], float]]

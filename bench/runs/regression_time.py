@@ -30,7 +30,8 @@ from margrave.benchmark.nursery import find_nursery_table
 from margrave.benchmark.prepared import read_schema
 from margrave.regression import linear, logistic
 from margrave.regression.coefficients import Coefficients
-from margrave.tables.estimates import labels_of, scores_of
+from margrave.tables.estimates import labels_of
+from margrave.tables.numbers import scores_of
 
 Floats = NDArray[np.float64]
 Case = tuple[mg.Schema, str, Any, dict[str, Any]]

@@ -11,11 +11,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from exact_releases import Released, counts_of, noisy_release
-from sklearn import base
+from sklearn import base, metrics
+from sklearn.exceptions import NotFittedError
 
 import margrave as mg
 from margrave.errors import InputError
 from margrave.regression import LinearRegression, LogisticRegression, PoissonRegression, linear
+from margrave.regression.encoding import encode_rows
 from margrave.schema.encode import encode
 
 SCHEMA = mg.Schema(
@@ -77,7 +79,7 @@ def test_logistic_classes_and_probabilities(release: Released) -> None:
     chances = fitted.predict_proba(ROWS)
     assert np.allclose(chances.sum(axis=1), 1.0)
     assert chances[1, 1] > chances[0, 1]
-    assert fitted.classes_.tolist() == ["False", "True"]
+    assert fitted.classes_.tolist() == [False, True]
     assert fitted.predict(ROWS).tolist() == [fitted.classes_[int(c > 0.5)] for c in chances[:, 1]]
     assert fitted.coef_.shape == (1, 2)
     assert fitted.intercept_.shape == (1,)
@@ -118,3 +120,79 @@ def test_a_release_file_will_do(tmp_path: Path) -> None:
     one, two = (linear(given, "a") for given in (synthesis, tmp_path / "r.margrave"))
     assert one.estimates.tolist() == two.estimates.tolist()
     assert "b x a" in one.notes[0]
+
+
+def test_scikit_learn_knows_them_as_estimators(release: Released) -> None:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.utils.validation import check_is_fitted
+
+    line, classes = LinearRegression("visits", features=["age", "ward"]), LogisticRegression("ill")
+    assert (base.is_regressor(line), base.is_classifier(line)) == (True, False)
+    assert (base.is_regressor(classes), base.is_classifier(classes)) == (False, True)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(line)
+    check_is_fitted(line.fit(release))
+    frame = ROWS.to_pandas()
+    np.testing.assert_array_equal(make_pipeline(line).predict(frame), line.predict(frame))
+
+
+def test_scores_are_those_of_scikit_learn(release: Released) -> None:
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(
+        {
+            "age": rng.integers(20, 80, 200),
+            "ward": rng.choice(["a", "b"], 200),
+            "ill": rng.random(200) < 0.4,
+            "visits": rng.integers(0, 6, 200),
+        }
+    )
+    line, classes, counts = LinearRegression("visits"), LogisticRegression("ill"), PoissonRegression("visits")
+    for model in (line, classes, counts):
+        model.fit(release)
+    assert line.score(rows) == pytest.approx(metrics.r2_score(rows.visits, line.predict(rows)))
+    assert classes.score(rows) == metrics.accuracy_score(rows.ill, classes.predict(rows))
+    assert counts.score(rows) == pytest.approx(
+        metrics.d2_tweedie_score(rows.visits, counts.predict(rows), power=1)
+    )
+    for model, truth in ((line, rows.visits), (classes, rows.ill), (counts, rows.visits)):
+        assert model.score(rows.drop(columns=truth.name), truth) == pytest.approx(model.score(rows))
+    with pytest.raises(InputError, match="rows must be one or more"):
+        line.score(rows[:0])
+
+
+@pytest.mark.parametrize(
+    ("cells", "first"),
+    [
+        (["yes", "no"], ["no", "yes"]),
+        ([True, False], [False, True]),
+        ([1, 0], [0, 1]),
+        (["true", "false"], ["false", "true"]),
+    ],
+)
+def test_classes_are_the_values_that_rows_have(cells: list[Any], first: list[Any]) -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 2, 4000)
+    ill = [cells[0] if one else cells[1] for one in rng.random(4000) < 0.2 + 0.6 * age]
+    rows = pd.DataFrame({"age": age, "ill": ill})
+    release = mg.Synthesizer("auto", epsilon=20.0, not_private_test_seed=1).fit(rows)
+    positive = cells[0]
+    model = LogisticRegression("ill", features=["age"], positive=positive).fit(release)
+    assert model.classes_.tolist() == first
+    assert metrics.accuracy_score(rows.ill, model.predict(rows)) == model.score(rows) > 0.7
+    assert release.share("ill", positive).value == pytest.approx(
+        np.mean([cell == positive for cell in ill]), abs=0.02
+    )
+
+
+@pytest.mark.parametrize("rows", [pd.DataFrame({"a": [1]}), {"a": [1]}, None, 3])
+def test_rows_in_place_of_a_release_are_refused(rows: Any) -> None:
+    with pytest.raises(InputError, match="release must be a Synthesis or the path of a release file"):
+        LinearRegression("a").fit(rows)
+
+
+def test_dates_of_numpy_in_a_mapping_are_read_as_in_an_array() -> None:
+    schema = mg.Schema((mg.Date(name="day", lower="2020-01-01", upper="2020-12-30", bins=4, missing=False),))
+    days = [np.datetime64("2020-02-02"), np.datetime64("2020-12-12")]
+    assert encode_rows({"day": days}, schema, ["day"])["day"].tolist() == [0, 3]
+    with pytest.raises(InputError, match="rows must be a table"):
+        encode_rows({"day": [object()]}, schema, ["day"])

@@ -18,7 +18,7 @@ from margrave.regression.design import SMALLEST_SPREAD, centre
 from margrave.regression.encoding import encode_feature
 from margrave.regression.families import QUADRATIC
 from margrave.schema.encoded import Encoded
-from margrave.tables.estimates import scores_of
+from margrave.tables.numbers import scores_of
 
 Floats = NDArray[np.float64]
 SCHEMA = mg.Schema(

@@ -17,7 +17,8 @@ from margrave.regression.encoding import encode_feature
 from margrave.regression.likelihood import ModelRows, _invert
 from margrave.release import NoisyMarginal
 from margrave.schema.encoded import Encoded
-from margrave.tables.estimates import PooledTables, scores_of
+from margrave.tables.estimates import PooledTables
+from margrave.tables.numbers import scores_of
 
 Floats = NDArray[np.float64]
 CODES, ROWS = 12, 4000

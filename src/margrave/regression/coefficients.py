@@ -14,7 +14,7 @@ from scipy.special import gammaincc
 from margrave.errors import InputError, invalid
 from margrave.regression.design import Design
 from margrave.regression.families import Family
-from margrave.regression.inference import Directions, row_scores
+from margrave.regression.inference import Directions, row_scatter
 from margrave.regression.likelihood import ModelRows, score_at
 from margrave.regression.sums import Sums
 from margrave.schema.schema import Schema
@@ -178,8 +178,7 @@ class Coefficients:
         theta = np.asarray(np.linalg.solve(design.to_raw, raw), dtype=np.float64)
         line = score_at(theta, design, self.fit.rows, self.fit.family)
         residual, noise = sums.residual(line.gamma)
-        if self.fit.of == "population":
-            noise = noise + row_scores(theta, design, self.fit.rows, self.fit.family)
+        noise = noise + row_scatter(theta, line, self.fit.rows, self.fit.family, self.fit.of == "population")
         off, free = residual - line.remainder, design.free
         values, vectors = np.linalg.eigh(noise[np.ix_(free, free)])
         kept = values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300)

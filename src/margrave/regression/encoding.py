@@ -16,7 +16,8 @@ from margrave.schema.columns import Binned, Column, Listed
 from margrave.schema.encode import coded_from, encode_from
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
-from margrave.tables.estimates import labels_of, scores_of
+from margrave.tables.estimates import labels_of
+from margrave.tables.numbers import find_label, scores_of
 
 Floats = NDArray[np.float64]
 EncodingName = Literal["scores", "levels", "ranks"]
@@ -119,7 +120,7 @@ def _scale(name: str, labels: Sequence[str], numbers: Floats) -> Encoding:
 
 
 def encode_target(
-    schema: Schema, name: str, kind: str, how: str | None, positive: str | None
+    schema: Schema, name: str, kind: str, how: str | None, positive: object
 ) -> tuple[Floats, str]:
     """The number of each code of the target, NaN where there is none, shape [codes]; and what 1 means.
 
@@ -136,13 +137,14 @@ def encode_target(
     column = release_column(schema, name, "target")
     labels = labels_of(schema, name)
     if positive is not None:
-        if positive not in labels or kind == "poisson":
+        level = find_label(column, labels, positive)
+        if level is None or kind == "poisson":
             remedy = f"Pick one of {list(labels)}, for a linear or logistic regression."
             raise InputError(invalid("positive", f"a level of {name!r}", remedy, got=positive))
-        marks = np.asarray([float(label == positive) for label in labels])
-        if column.missing_code is not None and labels[column.missing_code] != positive:
+        marks = np.asarray([float(label == level) for label in labels])
+        if column.missing_code is not None and labels[column.missing_code] != level:
             marks[column.missing_code] = np.nan
-        return marks, positive
+        return marks, level
     if how == "ranks" and kind == "linear":
         return _ranks(column), ""
     if how not in (None, "scores"):
@@ -209,15 +211,22 @@ def encode_rows(rows: Any, schema: Schema, names: Sequence[str]) -> dict[str, ND
 
 def _as_arrow(rows: Any) -> pa.Table:
     """A table of any kind as an Arrow table."""
-    if isinstance(rows, Mapping):
-        return pa.table(dict(rows))
     if isinstance(rows, pa.Table):
         return rows
     try:
+        if isinstance(rows, Mapping):
+            return pa.table({name: _as_column(column) for name, column in rows.items()})
         return nw.from_native(rows, eager_only=True).to_arrow()
-    except TypeError:
+    except (TypeError, ValueError, pa.ArrowException):
         remedy = "Pass a data frame, an Arrow table or a mapping of columns."
         raise InputError(invalid("rows", "a table with the features' columns", remedy)) from None
+
+
+def _as_column(column: Any) -> Any:
+    """One column of a mapping; NumPy's dates in a list are read as an array of them is."""
+    if isinstance(column, Sequence) and any(isinstance(value, np.datetime64) for value in column):
+        return np.asarray(column, dtype="datetime64")
+    return column
 
 
 def count_rows(rows: Any) -> int:

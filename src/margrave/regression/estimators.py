@@ -13,11 +13,13 @@ from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from margrave.errors import InputError, invalid
 from margrave.regression.coefficients import INTERCEPT, Coefficients
 from margrave.regression.encoding import count_rows, encode_rows
 from margrave.regression.fit import Options, Released, Rng, fit
+from margrave.tables.numbers import classes_of
 
 Floats = NDArray[np.float64]
 Kind = TypeVar("Kind", bound="_Regression")
@@ -33,6 +35,7 @@ class _Regression:
     """
 
     kind: ClassVar[str]
+    _estimator_type: ClassVar[str]
     NAMES: ClassVar[tuple[str, ...]] = (
         *(
             "target",
@@ -55,7 +58,7 @@ class _Regression:
         features: Sequence[str] | None = None,
         encodings: str | Mapping[str, str] | None = None,
         reference: Mapping[str, str] | None = None,
-        positive: str | None = None,
+        positive: object = None,
         intercept: bool = True,
         source: str = "both",
         of: str = "population",
@@ -106,6 +109,67 @@ class _Regression:
             self.level,
             rng=self.rng,
         )
+
+    def score(self, rows: Any, y: Any = None) -> float:
+        """R^2 of rows, as scikit-learn has it: with least squares the share of the target's variance that is
+        explained. Of a logistic regression the share of rows whose class is predicted, of a Poisson
+        regression the share of the deviance.
+
+        **Not private**: an exact figure of the rows that are given.
+
+        Args:
+            rows: As for `predict`; with the target's column, where y is left out.
+            y: The target of each row, shape [rows]; by default that of the rows, of those that have one.
+
+        Raises:
+            InputError: A column is not there, or there is no row.
+        """
+        found = self.coefficients_
+        predicted = np.asarray(self._expected(rows), dtype=np.float64)
+        if y is None:
+            codes = encode_rows(rows, found.schema, [found.target])[found.target]
+            design = found.fit.design
+            held = design.present[codes]
+            truth, predicted = (design.labels + design.middle)[codes][held], predicted[held]
+        else:
+            truth = np.asarray(self._numbers(np.asarray(y)), dtype=np.float64)
+        if not len(truth):
+            raise InputError(invalid("rows", "one or more with a target", "Pass held-out rows."))
+        return self._score(truth, predicted)
+
+    def _expected(self, rows: Any) -> Floats:
+        """The expected number of the target, shape [rows]."""
+        return self.coefficients_.fit.family.mean(self._predictor(rows))
+
+    def _numbers(self, y: NDArray[Any]) -> Floats:
+        """The numbers of targets, shape [rows]."""
+        return np.asarray(y, dtype=np.float64)
+
+    def _score(self, truth: Floats, predicted: Floats) -> float:
+        total = float(((truth - truth.mean()) ** 2).sum())
+        left = float(((truth - predicted) ** 2).sum())
+        return 1.0 - left / total if total > 0.0 else float(left == 0.0)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn, from 1.6 on, asks of an estimator; a target is a column of the release."""
+        from sklearn.utils import (  # type: ignore[import-untyped]
+            ClassifierTags,
+            RegressorTags,
+            Tags,
+            TargetTags,
+        )
+
+        classifies = self._estimator_type == "classifier"
+        return Tags(
+            estimator_type=self._estimator_type,
+            target_tags=TargetTags(required=False),
+            classifier_tags=ClassifierTags(multi_class=False) if classifies else None,
+            regressor_tags=None if classifies else RegressorTags(),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether `fit` has been called."""
+        return self._found is not None
 
     @property
     def coefficients_(self) -> Coefficients:
@@ -225,13 +289,22 @@ class PoissonRegression(_Regression):
         """The constant; 0 without one."""
         return self._constant()
 
+    def _score(self, truth: Floats, predicted: Floats) -> float:
+        def deviance(expected: Floats) -> float:
+            logs = xlogy(truth, np.where(truth > 0.0, truth, 1.0) / expected)
+            return float((logs - truth + expected).sum())
+
+        total = deviance(np.full(len(truth), truth.mean())) if truth.any() else 0.0
+        left = deviance(predicted)
+        return 1.0 - left / total if total > 0.0 else float(left == 0.0)
+
     def predict(self, rows: Any) -> Floats:
         """The expected count of rows, shape [rows].
 
         Args:
             rows: As for `LinearRegression.predict`.
         """
-        return self.coefficients_.fit.family.mean(self._predictor(rows))
+        return self._expected(rows)
 
 
 @final
@@ -252,12 +325,14 @@ class LogisticRegression(_Regression):
         return np.full(1, self._constant())
 
     @property
-    def classes_(self) -> NDArray[np.str_]:
-        """Labels of the level that counts as 0, and of that which counts as 1."""
+    def classes_(self) -> NDArray[Any]:
+        """The value that counts as 0, and that which counts as 1, as rows have them.
+
+        Where several values count as 0, both are texts, as in "not ill" and "ill"; so are levels that are
+        bins.
+        """
         found = self.coefficients_
-        column = found.schema[found.target]
-        others = [label for label in _present_labels(column, found) if label != found.meaning]
-        return np.asarray([others[0] if len(others) == 1 else f"not {found.meaning}", found.meaning])
+        return classes_of(found.schema, found.target, found.meaning, found.fit.design.present)
 
     def predict_proba(self, rows: Any) -> Floats:
         """Probability of both classes, shape [rows, 2].
@@ -265,11 +340,11 @@ class LogisticRegression(_Regression):
         Args:
             rows: As for `LinearRegression.predict`.
         """
-        one = self.coefficients_.fit.family.mean(self._predictor(rows))
+        one = self._expected(rows)
         return np.column_stack([1.0 - one, one])
 
-    def predict(self, rows: Any) -> NDArray[np.str_]:
-        """The likelier class of rows, shape [rows].
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """The likelier of `classes_` of rows, shape [rows].
 
         Args:
             rows: As for `LinearRegression.predict`.
@@ -277,10 +352,8 @@ class LogisticRegression(_Regression):
         likelier = (self.predict_proba(rows)[:, 1] > 0.5).astype(np.int64)
         return np.asarray(self.classes_[likelier])
 
+    def _numbers(self, y: NDArray[Any]) -> Floats:
+        return np.asarray(y == self.classes_[1], dtype=np.float64)
 
-def _present_labels(column: Any, found: Coefficients) -> tuple[str, ...]:
-    """Labels of the target's codes that have a number."""
-    from margrave.tables.estimates import labels_of
-
-    labels = labels_of(found.schema, found.target)
-    return tuple(label for label, held in zip(labels, found.fit.design.present, strict=True) if held)
+    def _score(self, truth: Floats, predicted: Floats) -> float:
+        return float(np.mean((predicted > 0.5) == (truth > 0.5)))

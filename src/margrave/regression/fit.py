@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from margrave.regression.encoding import (
     release_column,
 )
 from margrave.regression.families import FAMILIES, Family, family_of
-from margrave.regression.inference import find_directions, find_reach, row_scores, second_order, solve_strong
+from margrave.regression.inference import find_directions, find_reach, row_scatter, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
 from margrave.regression.shrinkage import move_coefficients
@@ -51,6 +51,7 @@ variance from so many rows has a relative standard error of about 2 %."""
 LOGISTIC = FAMILIES["logistic"]
 
 
+@runtime_checkable
 class Released(Protocol):
     """What a regression needs: a `Synthesis` has it."""
 
@@ -65,7 +66,7 @@ class Options:
     features: Sequence[str] | None = None
     encodings: str | Mapping[str, str] | None = None
     reference: Mapping[str, str] | None = None
-    positive: str | None = None
+    positive: object = None
     intercept: bool = True
     source: str = "both"
     of: str = "population"
@@ -81,7 +82,7 @@ def linear(
     features: Sequence[str] | None = None,
     encodings: str | Mapping[str, str] | None = None,
     reference: Mapping[str, str] | None = None,
-    positive: str | None = None,
+    positive: object = None,
     intercept: bool = True,
     source: Source = "both",
     of: Of = "population",
@@ -126,7 +127,7 @@ def logistic(
     features: Sequence[str] | None = None,
     encodings: str | Mapping[str, str] | None = None,
     reference: Mapping[str, str] | None = None,
-    positive: str | None = None,
+    positive: object = None,
     intercept: bool = True,
     source: Source = "both",
     of: Of = "population",
@@ -181,11 +182,15 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     """A regression of a kind; see `linear`."""
     family = family_of(kind, options.likelihood)
     _check(options)
-    if isinstance(released, str | Path):
-        release = load_release(released)
+    given: object = released
+    if isinstance(given, str | Path):
+        release = load_release(given)
         model = resolve(release.fitter).restore(release.domain, release.measurements, release.state)
+    elif isinstance(given, Released):
+        release, model = given.release, given.model
     else:
-        release, model = released.release, released.model
+        remedy = "Rows are private: make a release of them first, margrave.Synthesizer().fit(rows)."
+        raise InputError(invalid("release", "a Synthesis or the path of a release file", remedy))
     tables = KeptTables(model)
     design, meaning = _design(release, tables, target, kind, options)
     rows = _draw(design, model, options.rng, SANDWICH_ROWS if family.affine and design.whole else MOST_ROWS)
@@ -208,8 +213,7 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         step = inverse @ (residual - line.remainder)
         unbiased = theta + step
         noise = noise + second_order(step, find_reach(design, family), line.beta, sums)
-        if options.of == "population":
-            noise = noise + row_scores(theta, design, rows, family)
+        noise = noise + row_scatter(theta, line, rows, family, options.of == "population")
         covariance = inverse @ noise @ inverse
         errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         hidden[1:] = (quantile * errors > find_reach(design, family))[1:]

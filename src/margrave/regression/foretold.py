@@ -36,7 +36,7 @@ from margrave.regression.sums import model_sums
 from margrave.release import NoisySums
 from margrave.schema.columns import Binned
 from margrave.schema.schema import Schema
-from margrave.tables.estimates import scores_of
+from margrave.tables.numbers import scores_of
 
 if TYPE_CHECKING:
     from margrave.protocols import Model

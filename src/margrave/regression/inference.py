@@ -8,7 +8,9 @@ Gaussian, of mean 0 and of known covariance C. Two things follow (docs/regressio
 - r' C^-1 r has a chi-square distribution at the true coefficients, whether or not they are well determined:
   all coefficients that pass form an exact confidence set (the argument of Anderson and Rubin 1949).
 
-For the population from which rows were drawn the covariance of the score of the rows is added (White 1982).
+Of regressions that are not linear a part of the score is summed over rows of the model, around which those
+of the table scatter (`row_scatter`); for the population from which rows were drawn the covariance of the
+score of the rows is added (White 1982).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 
 from margrave.regression.design import Design
 from margrave.regression.families import Family
-from margrave.regression.likelihood import ModelRows
+from margrave.regression.likelihood import Line, ModelRows
 from margrave.regression.sums import Sums
 
 Floats = NDArray[np.float64]
@@ -124,6 +126,39 @@ def solve_strong(hessian: Floats, directions: Directions) -> Floats:
     return np.asarray(strong @ np.linalg.pinv(inner, hermitian=True) @ strong.T)
 
 
-def row_scores(theta: Floats, design: Design, rows: ModelRows, family: Family) -> Floats:
-    """Covariance of the sum over rows of x (y - A'(s)), if rows are a sample: shape [p, p]."""
-    return rows.cross((rows.labels + design.middle - family.mean(rows.predict(theta))) ** 2)
+PASSES = 3
+"""Turns of taking means by code out of what a line leaves; with more than one feature they overlap."""
+
+
+def row_scatter(theta: Floats, line: Line, rows: ModelRows, family: Family, population: bool) -> Floats:
+    """Covariance of the residual by which rows the table has, beyond the noise of its tables: shape [p, p].
+
+    The remainder is summed over the model's rows. Were the model true, the private table would still be a
+    draw of rows from it: sums over its rows of x times what the line leaves of the mean scatter around the
+    model's. Of what is left, functions of single features are determined by tables of pairs, so their best
+    additive part is taken out first, by code. For the population the scores x (y - A'(s)) of the rows are
+    added (White 1982).
+
+    Args:
+        theta: Coefficients of the centred design, shape [p].
+        line: Where they stand.
+        rows: Of the model.
+        family: Of the regression.
+        population: Whether rows are taken as a sample, and not as the table that is meant.
+    """
+    weights = np.zeros(len(rows.labels))
+    if family.affine and not population:
+        return np.zeros((len(theta), len(theta)))
+    predictor = rows.predict(theta)
+    mean = family.mean(predictor)
+    if not family.affine:
+        left = mean - line.beta * predictor
+        left -= left.mean() if len(left) else 0.0
+        for _ in range(PASSES):
+            for codes in rows.codes:
+                counts = np.maximum(np.bincount(codes), 1)
+                left -= (np.bincount(codes, left) / counts)[codes]
+        weights += left**2
+    if population:
+        weights += (rows.labels + rows.design.middle - mean) ** 2
+    return rows.cross(weights)

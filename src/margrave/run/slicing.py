@@ -234,7 +234,7 @@ def release(
             # Each number has a level by now, so that nothing is outside; a book takes no strict columns.
             edges = tuple(range(len(grid) + 1))
             levelled = [Integer(name=name, edges=edges, missing=False, strict=False) for name in names]
-            curator.discover(Schema(levelled))
+            curator.discover(Schema(tuple(levelled)))
             asked = RowNumbers(names, ((grid / scale)[None, :],) * len(names), constant=False)
             cut = None if longest is None else longest / scale
             found = curator.slices(asked, curator.remaining, cut)

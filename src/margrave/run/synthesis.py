@@ -125,7 +125,10 @@ class Synthesis:
     ) -> NumberEstimate | GroupEstimates:
         """The mean of a column of numbers over rows that have one, with an interval from the known noise.
 
-        A number in a bin counts as the bin's middle.
+        A number in a bin counts as the mean of the bin's values, by what the release knows of the cells
+        inside, or as its middle where it knows nothing. How well it knows them is not in the interval: where
+        bins are wide, it holds the mean of numbers that were cut into bins. Rows beyond a range count as in
+        its end bins.
 
         Args:
             name: A column of numbers.
@@ -180,7 +183,8 @@ class Synthesis:
         """A quantile of a column of numbers, the median by default, with an interval; as `mean` otherwise.
 
         The interval is made of whole bins, so it holds the quantile at least as often as it says; so do those
-        of differences of groups.
+        of differences of groups. Where rows may lie beyond the range of a column and the quantile is so near
+        its end that they may decide it, the interval has no end on that side.
 
         Raises:
             SchemaError: There is no such column.

@@ -29,8 +29,10 @@ from scipy.special import ndtri
 
 from margrave.errors import InputError, invalid
 from margrave.release import Release
+from margrave.schema.columns import Binned, Column
 from margrave.schema.domain import Clique
-from margrave.tables.estimates import PooledTables, Term, labels_of, ranges_of, scores_of
+from margrave.tables.estimates import PooledTables, Term, labels_of
+from margrave.tables.numbers import find_label, ranges_of, scores_of, value_inside, variances_of
 
 Floats = NDArray[np.float64]
 Of = Literal["population", "table"]
@@ -156,10 +158,11 @@ def estimate_mean(
     release: Release, name: str, by: str | None = None, *, of: Of = "population", level: float = 0.95
 ) -> NumberEstimate | GroupEstimates:
     """The mean of a column of numbers over rows that have one; see `Synthesis.mean`."""
-    numbers = scores_of(release.schema[name])
+    column = release.schema[name]
+    numbers = scores_of(column)
     if numbers is None:
         raise InputError(invalid("column", "a column of numbers", "Use `share` for its levels.", got=name))
-    return _ratios(release, name, numbers, by, of, level)
+    return _ratios(release, name, numbers, variances_of(column), by, of, level)
 
 
 def estimate_share(
@@ -173,10 +176,11 @@ def estimate_share(
 ) -> NumberEstimate | GroupEstimates:
     """The share of rows that hold a value; see `Synthesis.share`."""
     labels = labels_of(release.schema, name)
-    if str(value) not in labels:
+    wanted = find_label(release.schema[name], labels, value)
+    if wanted is None:
         raise InputError(invalid("value", f"one of {list(labels)}", "Pick a level.", got=value))
-    marks = np.asarray([float(label == str(value)) for label in labels])
-    return _ratios(release, name, marks, by, of, level)
+    marks = np.asarray([float(label == wanted) for label in labels])
+    return _ratios(release, name, marks, np.zeros(len(marks)), by, of, level)
 
 
 def estimate_quantile(
@@ -193,12 +197,13 @@ def estimate_quantile(
     if not isinstance(q, float) or not 0.0 < q < 1.0:
         raise InputError(invalid("q", "above 0 and below 1", "Try q=0.5, the median.", got=q))
     column = release.schema[name]
-    middles, ranges = scores_of(column), ranges_of(column)
-    if middles is None or ranges is None:
+    scores, ranges = scores_of(column), ranges_of(column)
+    if scores is None or ranges is None:
         raise InputError(invalid("column", "a column of numbers", "Use `share` for its levels.", got=name))
-    order = np.argsort(middles, kind="stable")[: int((~np.isnan(middles)).sum())]
+    order = np.argsort(scores, kind="stable")[: int((~np.isnan(scores)).sum())]
     tables, clique, groups = _tables(release, name, by)
-    below = np.zeros((len(order), len(middles)))
+    everyone = float(tables.table(clique)[..., order].sum())
+    below = np.zeros((len(order), len(scores)))
     for k in range(len(order)):
         below[k, order[:k]] = 1.0  # shares below each bin, less q of all: 0 at the quantile
         below[k, order] -= q
@@ -213,7 +218,18 @@ def estimate_quantile(
             variances += q * (1.0 - q) * max(float(table[order].sum()), 0.0)
         least, greatest = ranges[0][order], ranges[1][order]
         errors = np.sqrt(variances)
-        found[label] = _woodruff(table[order], sums, errors, least, greatest, q, level)
+        low, high = _possible_bins(sums, errors, level)
+        place, part = _place(table[order], q)
+        value = value_inside(column, int(order[place]), part)
+        lower, upper = float(least[low]), float(greatest[high])
+        value = min(max(value, lower), upper)
+        if _takes_others(column):
+            # Rows beyond a range count in its first and last bins. All of them may be of one group.
+            beyond = OUTSIDE * everyone / max(float(table[order].sum()), 1e-300)
+            lower = -math.inf if low == 0 and q <= beyond else lower
+            upper = math.inf if high == len(order) - 1 and 1.0 - q <= beyond else upper
+        error = (upper - lower) / (2.0 * _quantile(level))
+        found[label] = NumberEstimate(value, error, (lower, upper), level)
         bins.append(QuantileBins(least, greatest, _contradict(sums, errors)))
     return found[""] if by is None else GroupEstimates(found, bins=tuple(bins))
 
@@ -233,10 +249,18 @@ def _one_group(weights: Floats, place: int, groups: int) -> Floats:
     return spread
 
 
-def _woodruff(
-    counts: Floats, sums: Floats, errors: Floats, least: Floats, greatest: Floats, q: float, level: float
-) -> NumberEstimate:
-    """A quantile from noisy counts by bin in order.
+OUTSIDE = 0.004
+"""Share of all rows that may lie outside of a range that was found under noise, as discovery has it
+(docs/guide-tables.md, "How far bins reach")."""
+
+
+def _takes_others(column: Column) -> bool:
+    """Whether the first and the last bin of a column may hold rows whose numbers lie beyond them."""
+    return isinstance(column, Binned) and not column.strict
+
+
+def _possible_bins(sums: Floats, errors: Floats, level: float) -> tuple[int, int]:
+    """The first and the last bin, in order, that may hold a quantile (Woodruff 1952).
 
     sums[k] estimates (rows below bin k) - q (all rows). The quantile is not below bin k unless the true sum
     at k + 1 is at least 0, nor above unless that at k is at most 0; each is refused at half of 1 - level.
@@ -246,8 +270,11 @@ def _woodruff(
     before = np.append(-np.inf, sums[1:]) - wide * np.append(0.0, errors[1:])
     low = int(np.argmax(after >= 0.0))
     high = len(sums) - 1 - int(np.argmax(before[::-1] <= 0.0))
-    low, high = min(low, high), max(low, high)
-    limits = (float(least[low]), float(greatest[high]))
+    return min(low, high), max(low, high)
+
+
+def _place(counts: Floats, q: float) -> tuple[int, float]:
+    """The bin, in order, in which noisy counts have a quantile, and the part of its rows below that."""
     total = float(counts.sum())
     shares = np.cumsum(counts) / total if total > 0 else np.linspace(0, 1, len(counts))
     shares = np.clip(shares, 0.0, 1.0)
@@ -255,9 +282,7 @@ def _woodruff(
     cumulative[-1] = 1.0
     place = min(int(np.searchsorted(cumulative[1:], q)), len(counts) - 1)
     inside = cumulative[place + 1] - cumulative[place]
-    part = (q - cumulative[place]) / inside if inside > 0 else 0.5
-    value = float(np.clip(least[place] + part * (greatest[place] - least[place]), *limits))
-    return NumberEstimate(value, (limits[1] - limits[0]) / (2.0 * wide), limits, level)
+    return place, float((q - cumulative[place]) / inside) if inside > 0 else 0.5
 
 
 def _tables(release: Release, name: str, by: str | None) -> tuple[PooledTables, Clique, tuple[str, ...]]:
@@ -286,9 +311,18 @@ def _check(of: str, level: float) -> None:
 
 
 def _ratios(
-    release: Release, name: str, numbers: Floats, by: str | None, of: Of, level: float
+    release: Release,
+    name: str,
+    numbers: Floats,
+    variances: Floats,
+    by: str | None,
+    of: Of,
+    level: float,
 ) -> NumberEstimate | GroupEstimates:
-    """Means of the numbers of codes, NaN where a code has none, in all rows or by group."""
+    """Means of the numbers of codes, NaN where a code has none, in all rows or by group.
+
+    variances: of the numbers that share a code, shape [codes].
+    """
     _check(of, level)
     tables, clique, groups = _tables(release, name, by)
     present = ~np.isnan(numbers)
@@ -311,7 +345,7 @@ def _ratios(
     if of == "population":
         off = sums[:count] / np.where(sums[count:] > 0, sums[count:], np.inf)
         left = filled[None, :] - centre[:, None] - off[:, None]
-        squares = np.maximum((table * left**2 * present).sum(axis=1), 0.0)
+        squares = np.maximum((table * (left**2 + variances) * present).sum(axis=1), 0.0)
     noise[np.arange(count), np.arange(count)] += squares
     found = [_fieller(sums, noise, place, count, level) for place in range(count)]
     estimates = {

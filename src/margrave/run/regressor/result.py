@@ -81,17 +81,16 @@ class PerturbedRegression:
         return float(self.estimates[self.names.index(name)])
 
     @property
-    def classes(self) -> NDArray[np.str_]:
-        """Labels of the level that counts as 0 and of that which counts as 1.
+    def classes(self) -> NDArray[Any]:
+        """The value that counts as 0 and that which counts as 1, as rows have them; texts where several do.
 
         Raises:
             InputError: The regression is linear.
         """
-        from margrave.tables.estimates import labels_of
+        from margrave.tables.numbers import classes_of
 
         self._check_kind("logistic")
-        others = [label for label in labels_of(self.schema, self.target) if label != self.meaning]
-        return np.asarray([others[0] if len(others) == 1 else f"not {self.meaning}", self.meaning])
+        return classes_of(self.schema, self.target, self.meaning, np.ones(len(self.labels), dtype=np.bool_))
 
     def _check_kind(self, kind: str) -> None:
         if self.kind != kind:

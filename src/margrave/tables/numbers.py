@@ -1,0 +1,182 @@
+"""The numbers and the values that stand for the codes of a column in means, quantiles and regressions.
+
+A bin of a column whose bins were discovered holds finer cells, and the release has what each of them
+weighs; rows are drawn by these weights. So do numbers follow them here: a bin that reaches far beyond most of
+its rows, as the last one usually does, counts as the mean of its cells, and not as its middle. Inside a cell,
+and in bins without cells, values are taken to lie evenly. Everything here is post-processing of released
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.schema.columns import Boolean, Column, Integer, Listed, Whole
+from margrave.schema.columns.binned import SpeltNumber
+from margrave.schema.schema import Schema
+from margrave.tables.estimates import labels_of
+
+Floats = NDArray[np.float64]
+
+
+def scores_of(column: Column) -> Floats | None:
+    """A number for each code, shape [codes], NaN where a code has none; None if no code has.
+
+    The number of a bin is the mean of its cells by what they weigh, that of a listed value is the value.
+    Missing values, and "(other)", have none. Dates, times and durations are not numbers here.
+    """
+    found: Floats = np.full(column.size, np.nan)
+    if isinstance(column, SpeltNumber):
+        found[: column.present] = _moments(column)[0]
+        return found
+    if not isinstance(column, Listed) or column.values is None or column.stems:
+        return None
+    if not column.values or any(isinstance(value, str) for value in column.values):
+        return None
+    found[: len(column.values)] = [float(value) for value in column.values]
+    return found
+
+
+def variances_of(column: Column) -> Floats:
+    """The variance of the values that share a code, shape [codes]; 0 for a listed value.
+
+    Args:
+        column: One that `scores_of` has numbers of.
+    """
+    found = np.zeros(column.size)
+    if isinstance(column, SpeltNumber):
+        found[: column.present] = _moments(column)[1]
+    return found
+
+
+def ranges_of(column: Column) -> tuple[Floats, Floats] | None:
+    """The least and the greatest number of each code, both of shape [codes]; see `scores_of`."""
+    scores = scores_of(column)
+    if scores is None or not isinstance(column, SpeltNumber):
+        return None if scores is None else (scores, scores)
+    least, greatest = scores.copy(), scores.copy()
+    edges = column.edge_array
+    least[: column.present] = edges[:-1]
+    greatest[: column.present] = edges[1:] - _last(column)
+    return least, greatest
+
+
+def value_inside(column: Column, code: int, part: float) -> float:
+    """The number below which a part of the rows of a code lie, its cells filled by what they weigh.
+
+    Args:
+        column: One that `ranges_of` has ranges of.
+        code: Of the column.
+        part: From 0 to 1.
+    """
+    if not isinstance(column, SpeltNumber):
+        ranges = ranges_of(column)
+        return float(ranges[0][code]) if ranges is not None else float("nan")
+    starts, ends, weights, bins = _cells(column)
+    own = np.flatnonzero(bins == code)
+    held = weights[own]
+    if not held.sum() > 0.0:
+        low, high = starts[own[0]], ends[own[-1]]
+        return float(low + part * (high - low))
+    shares = np.append(0.0, np.cumsum(held) / held.sum())
+    # The first cell in which so many rows are reached; empty ones before it hold none.
+    place = min(int(np.searchsorted(shares[1:], part)), len(own) - 1)
+    inside = shares[place + 1] - shares[place]
+    within = (part - shares[place]) / inside if inside > 0.0 else 0.5
+    cell = own[place]
+    return float(starts[cell] + min(max(within, 0.0), 1.0) * (ends[cell] - starts[cell]))
+
+
+def find_label(column: Column, labels: Sequence[str], value: object) -> str | None:
+    """The label of a column's level that a value stands for; None for none.
+
+    Args:
+        column: Of the levels.
+        labels: A text for each of its codes, as from `labels_of`.
+        value: A label, a value that the column has, or a truth value as its text is spelt.
+    """
+    if str(value) in labels:
+        return str(value)
+    if isinstance(column, Boolean):
+        return next(
+            (label for label, own in zip(labels, _truths(column), strict=False) if own == value), None
+        )
+    return None
+
+
+def value_of(column: Column, labels: Sequence[str], label: str) -> Any:
+    """What rows hold where a column has a label: its value, a truth value as it is spelt, the one whole
+    number of a bin; else the label."""
+    code = labels.index(label)
+    if isinstance(column, Integer) and code < column.present:
+        low, high = column.edge_array[code : code + 2]
+        return int(low) if high - low == 1.0 else label
+    if isinstance(column, Boolean) and code < 2:
+        return _truths(column)[code]
+    if isinstance(column, Listed) and column.values is not None and code < len(column.values):
+        return column.values[code]
+    return label
+
+
+def classes_of(schema: Schema, target: str, level: str, present: NDArray[np.bool_]) -> NDArray[Any]:
+    """The value that counts as 0, and that which counts as 1, as rows have them: shape [2].
+
+    Where several values count as 0, both are texts, as in "not ill" and "ill"; so are levels that are bins of
+    several. What is "(other)" counts as 0 as well, and is no value of its own.
+
+    Args:
+        schema: Of the columns.
+        target: The column of the classes.
+        level: The label that counts as 1.
+        present: Which codes of the target are in the regression, shape [codes].
+    """
+    column, labels = schema[target], labels_of(schema, target)
+    listed = len(column.values) if isinstance(column, Listed) and column.values else len(labels)
+    others = [label for label, held in zip(labels[:listed], present, strict=False) if held and label != level]
+    if len(others) != 1:
+        return np.asarray([f"not {level}", level])
+    return np.asarray([value_of(column, labels, label) for label in (others[0], level)])
+
+
+def _truths(column: Boolean) -> tuple[Any, ...]:
+    """False and true as rows have them."""
+    return tuple(column.spell(value) if column.spelling else value for value in (False, True))
+
+
+def _last(column: SpeltNumber) -> float:
+    """By how much the greatest value of a cell is below its end."""
+    return 1.0 if isinstance(column, Whole) else 0.0
+
+
+def _cells(column: SpeltNumber) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+    """The least and the greatest value of each cell, its weight, and its bin's code: shape [cells] each."""
+    edges = column.edge_array
+    if column.fine is None or column.weights is None:
+        weights = np.ones(len(edges) - 1)
+        return edges[:-1], edges[1:] - _last(column), weights, np.arange(len(edges) - 1)
+    fine = np.asarray(column.fine, dtype=np.float64)
+    bins = np.searchsorted(edges, fine[:-1], side="right") - 1
+    return fine[:-1], fine[1:] - _last(column), np.asarray(column.weights), np.clip(bins, 0, len(edges) - 2)
+
+
+def _moments(column: SpeltNumber) -> tuple[Floats, Floats]:
+    """Mean and variance of the values in each bin, both of shape [bins]."""
+    starts, ends, weights, bins = _cells(column)
+    count = column.present
+    held = np.bincount(bins, weights, count)
+    # Where all cells of a bin weigh nothing, its values lie evenly.
+    widths = ends - starts + _last(column)
+    weights = np.where((held > 0.0)[bins], weights, widths)
+    held = np.bincount(bins, weights, count)
+    # Numbers are measured from the bin's first, so that squares of large ones lose no digits.
+    first = column.edge_array[:-1]
+    middles = (starts + ends) / 2.0 - first[bins]
+    means = np.bincount(bins, weights * middles, count) / held
+    # Of n whole numbers in a row the variance is (n^2 - 1) / 12, of an interval its square / 12.
+    own = (widths**2 - _last(column)) / 12.0
+    apart = (middles - means[bins]) ** 2
+    return first + means, np.bincount(bins, weights * (own + apart), count) / held

@@ -1,0 +1,121 @@
+"""The numbers of codes follow what a release knows of the cells inside bins."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import margrave as mg
+from margrave.models.independent import Independent
+from margrave.privacy.unit import Neighbours
+from margrave.release import Guarantee, NoisyMarginal, Release
+from margrave.schema.columns import Categorical, Integer, Ordinal, Real
+from margrave.tables.numbers import ranges_of, scores_of, value_inside, variances_of
+from margrave.tables.quantities import estimate_mean, estimate_quantile
+
+SEEN = Integer(
+    name="n",
+    edges=(0, 10, 100, 120),
+    fine=(0, 4, 10, 20, 100, 110, 120),
+    weights=(1.0, 3.0, 9.0, 1.0, 0.0, 0.0),
+    missing=True,
+)
+
+
+def spread_evenly() -> list[np.ndarray[Any, Any]]:
+    """All whole numbers of each bin, a row each but for the weight of the cell they are in."""
+    found = []
+    for low, high in ((0, 10), (10, 100), (100, 120)):
+        values, weights = [], []
+        for start, end, weight in zip(SEEN.fine[:-1], SEEN.fine[1:], SEEN.weights, strict=True):
+            if low <= start < high:
+                numbers = np.arange(start, end)
+                values.append(numbers)
+                weights.append(np.full(len(numbers), (weight if high < 120 else 1.0) / len(numbers)))
+        found.append(np.stack([np.concatenate(values), np.concatenate(weights)]))
+    return found
+
+
+def test_a_bin_counts_as_the_mean_of_its_cells_by_what_they_weigh() -> None:
+    scores, variances = scores_of(SEEN), variances_of(SEEN)
+    for code, (values, weights) in enumerate(spread_evenly()):
+        mean = float(values @ weights / weights.sum())
+        assert scores[code] == pytest.approx(mean)
+        assert variances[code] == pytest.approx(float((values - mean) ** 2 @ weights / weights.sum()))
+    assert scores[1] < 20  # its middle is 54.5
+    assert math.isnan(scores[3])
+    assert variances[3] == 0.0
+
+
+def test_bins_without_cells_count_as_their_middles() -> None:
+    for column, middles, variance in (
+        (Integer(name="n", edges=(0, 10, 11), missing=False), [4.5, 10.0], [99 / 12, 0.0]),
+        (Real(name="n", edges=(0.0, 10.0, 12.0), missing=False), [5.0, 11.0], [100 / 12, 4 / 12]),
+    ):
+        assert scores_of(column).tolist() == middles
+        np.testing.assert_allclose(variances_of(column), variance)
+    listed = Ordinal(name="n", values=(1, 2, 5), missing=False)
+    assert scores_of(listed).tolist() == [1.0, 2.0, 5.0]
+    assert variances_of(listed).tolist() == [0.0, 0.0, 0.0]
+    assert scores_of(Categorical(name="n", values=("a",), missing=False)) is None
+    large = Integer(name="n", edges=(10**15, 10**15 + 4), missing=False)
+    assert scores_of(large).tolist() == [10**15 + 1.5]
+    assert variances_of(large).tolist() == [15 / 12]
+
+
+def test_a_part_of_a_bin_s_rows_lies_below_the_number_inside() -> None:
+    assert [value_inside(SEEN, 0, part) for part in (0.0, 0.25, 1.0)] == [0.0, 3.0, 9.0]
+    assert value_inside(SEEN, 0, 0.5) == pytest.approx(4 + 5 / 3)
+    assert value_inside(SEEN, 1, 0.9) == pytest.approx(19.0)
+    assert value_inside(SEEN, 1, 0.95) == pytest.approx(20 + 79 / 2)
+    assert value_inside(SEEN, 2, 0.5) == pytest.approx(109.5)  # of cells that weigh nothing
+    assert value_inside(Ordinal(name="n", values=(1, 2, 5), missing=False), 2, 0.5) == 5.0
+    least, greatest = ranges_of(SEEN)
+    assert least[:3].tolist() == [0.0, 10.0, 100.0]
+    assert greatest[:3].tolist() == [9.0, 99.0, 119.0]
+
+
+def release_of(column: Integer, counts: list[float], sigma: float) -> Release:
+    schema = mg.Schema((column, Categorical(name="g", values=("a", "b"), missing=False)))
+    both = np.stack([np.asarray(counts), np.asarray(counts) / 100])
+    tables = (NoisyMarginal(("g", "n"), both, sigma),)
+    model = Independent().fit(schema.domain, tables)
+    promise = Guarantee(1.0, 1e-9, 0.1, Neighbours(), "gdp")
+    return Release(schema, tables, promise, (), "tables", "independent", model.state(), model.total)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_extreme_quantiles_have_no_end_where_rows_may_lie_beyond(strict: bool) -> None:
+    column = Integer(name="n", edges=(0, 10, 100, 120), missing=False, strict=strict)
+    release = release_of(column, [5_000.0, 4_000.0, 1_000.0], 1e-6)
+    lower, upper = estimate_quantile(release, "n", 0.999, of="table").interval
+    assert (lower, upper) == (100.0, 119.0 if strict else math.inf)
+    assert estimate_quantile(release, "n", 0.99, of="table").interval == (100.0, 119.0)
+    assert estimate_quantile(release, "n", 0.5, of="table").interval[0] == 0.0
+    low = estimate_quantile(release, "n", 0.001, of="table")
+    assert low.interval == (0.0 if strict else -math.inf, 9.0)
+    assert math.isfinite(low.value)
+    # Four of a thousand rows may all be of a group that has one in a hundred.
+    groups = estimate_quantile(release, "n", 0.9, by="g", of="table")
+    assert groups["a"].interval[1] == 119.0
+    assert groups["b"].interval[1] == (119.0 if strict else math.inf)
+
+
+def test_sampling_counts_what_lies_inside_bins() -> None:
+    wide = Integer(name="n", edges=(0, 120), missing=False)
+    estimate = estimate_mean(release_of(wide, [10_000.0], 1e-6), "n")
+    assert estimate.value == 59.5
+    assert estimate.standard_error == pytest.approx(math.sqrt((120**2 - 1) / 12 / 10_100), rel=1e-3)
+
+
+def test_the_mean_of_a_skewed_column_is_near_that_of_its_rows() -> None:
+    """Middles of bins had twice the mean of this column and more."""
+    amounts = np.round(np.random.default_rng(0).lognormal(3.0, 1.5, 20_000), 2)
+    run = mg.Synthesizer("independent", epsilon=3.0, not_private_test_seed=1)
+    synthesis = run.fit(pa.table({"pay": amounts}))
+    assert synthesis.mean("pay").value == pytest.approx(amounts.mean(), rel=0.1)
+    assert synthesis.quantile("pay", 0.9).value == pytest.approx(np.quantile(amounts, 0.9), rel=0.1)
