@@ -145,3 +145,16 @@ def test_numbers_of_which_nothing_is_known_are_of_common_sizes(whole: bool) -> N
     assert (share > 0).all()
     assert share[(edges[:-1] >= 0) & (edges[:-1] < 2.0**20)].sum() > 0.8
     assert share[edges[1:] <= 0].sum() < 0.2
+
+
+@settings(max_examples=200)
+@given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9), st.booleans(), st.sampled_from([None, 1e-6, 1.0]))
+def test_no_two_edges_are_one_but_for_rounding(
+    low: float, width: float, whole: bool, near: float | None
+) -> None:
+    lower, upper = (np.floor(low), np.floor(low) + np.ceil(width)) if whole else (low, low + width)
+    edges = refined_edges(float(lower), float(upper), whole, near)
+    assert edges[0] == lower
+    assert edges[-1] == upper
+    apart = np.diff(edges) / np.maximum(np.abs(edges[1:]), 1e-300)
+    assert (apart[edges[1:] > 1e-300] > 1e-6).all() or len(edges) == 2

@@ -100,3 +100,27 @@ def test_few_values_keep_their_own_codes_beside_a_column_that_they_move_with() -
     copies = pd.DataFrame({"a": months[0], "b": months[0], "c": table["x0"]})
     equal = Synthesizer("independent", epsilon=1.0, not_private_test_seed=1).fit(copies).release
     assert sum(isinstance(column, Relative) for column in equal.schema.columns) == 1  # a copy is one
+
+
+def test_parts_of_a_cell_have_no_edge_that_was_not_asked_for() -> None:
+    """A cell that is cut in two had a third one, as wide as one number, with noise of its own."""
+    edges = split_cells(np.array([0.0, 100.0, 200.0]), np.array([20.0, 1.0]), 10.0, 0.01)
+    assert edges.tolist() == [0.0, 50.0, 100.0, 200.0]
+    assert split_cells(np.array([0.0, 101.0]), np.array([20.0]), 10.0, 1.0).tolist() == [0.0, 51.0, 101.0]
+
+
+@pytest.mark.filterwarnings("ignore::margrave.errors.NotPrivateWarning")
+def test_no_number_comes_out_often_that_no_row_has_often() -> None:
+    rng = np.random.default_rng(1)
+    pay = np.where(rng.random(30_000) < 0.4, 0.0, np.exp(rng.normal(5.0, 3.0, 30_000)))
+    table = pd.DataFrame(
+        {
+            "pay": np.round(pay, 2),
+            "people": np.exp(rng.normal(13, 1, 30_000)).astype(np.int64),
+        }
+    )
+    run = Synthesizer("independent", epsilon=3.0, delta=1e-9, not_private_test_seed=1)
+    drawn = run.fit(table).sample(30_000, rng=0)
+    for name in ("pay", "people"):
+        counts = drawn[name].value_counts()
+        assert counts[counts.index > 100].max() < 8  # 57 to 124 rows had such numbers

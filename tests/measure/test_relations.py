@@ -97,6 +97,16 @@ def test_relations_are_found_and_coded() -> None:
     assert ledger.planned >= ledger.total * 2 / 3
 
 
+def test_a_few_whole_numbers_are_no_share_of_their_product() -> None:
+    """Coded so, 7 % of the rows were above the greatest quantity."""
+    rng = np.random.default_rng(0)
+    quantity, price = rng.integers(1, 12, 20_000), rng.choice([1.25, 2.5, 9.99, 20.0, 49.5], 20_000)
+    table = pd.DataFrame({"quantity": quantity, "price": price, "total": np.round(quantity * price, 2)})
+    schema, _, _ = discover(table)
+    assert "quantity" not in relatives(schema)
+    assert schema["quantity"].edges[-1] == 12
+
+
 def follow(keep: float, rows: int = ROWS) -> pd.DataFrame:
     """Four numbers in a row, each `keep` of the one before it and noise, of the same spread."""
     rng = np.random.default_rng(0)

@@ -135,3 +135,29 @@ def test_text_is_missing_where_numbers_and_dates_are_written_as_usual(written: s
     assert settle_kind(column, profile(date=1000, text=500), SIGMA).missing is missing
     assert settle_kind(column, profile(date=1000, mark=500), SIGMA).missing is True
     assert settle_kind(column, profile(date=1000), SIGMA).missing is False
+
+
+@pytest.mark.parametrize(
+    ("counts", "kind"),
+    [
+        ({"number": 1000, "text": 240}, "real"),
+        ({"number": 600, "whole": 400, "text": 100, "missing": 50}, "real"),
+        ({"number": 1000, "text": 260}, "categorical"),
+        ({"whole": 1000, "text": 100}, "categorical"),
+        ({"number": 1000, "padded": 50, "text": 100}, "categorical"),
+        ({"number": 1000, "text": 100, "date": 100}, "categorical"),
+    ],
+)
+def test_text_beside_numbers_with_decimals_is_missing(counts: dict[str, float], kind: str) -> None:
+    """Results of a laboratory hold "pending" and "<0.5"; as codes their numbers would be cut short."""
+    assert settle_kind(Unknown(name="x"), profile(**counts), SIGMA).kind == kind
+
+
+def test_a_column_of_nearly_no_values_is_one_of_missing_ones() -> None:
+    """As numbers its few values were drawn from a range of noise, up to billions."""
+    found = settle_kind(Unknown(name="x"), profile(missing=10_000, whole=30), SIGMA)
+    assert found == Categorical(name="x", values=(), other="(other)", missing=True, strict=False)
+    assert settle_kind(Unknown(name="x"), profile(missing=10_000, whole=300), SIGMA).kind == "integer"
+    assert settle_kind(Unknown(name="x"), profile(missing=30, whole=30), SIGMA).kind == "integer"
+    told = Unknown(name="x", missing=False)
+    assert settle_kind(told, profile(missing=10_000), SIGMA).kind == "integer"

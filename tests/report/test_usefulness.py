@@ -215,7 +215,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-SAID = "Next to nothing in this release is usable: 0 of 1 columns came through."
+SAID = "Next to nothing in this release is usable: 0 of 2 columns came through."
 
 
 def test_the_terminal_warns_of_a_useless_release(keys: Path) -> None:
@@ -238,6 +238,7 @@ def test_show_begins_with_the_same_verdict(keys: Path) -> None:
     document = json.loads(call("show", keys / "r.margrave", "--json").out)
     assert document["usefulness"]["verdict"] == "not usable"
     assert document["usefulness"]["lost"] == {"key": "other"}
+    assert document["usefulness"]["left out"] == ["session"]
 
 
 def _load_bench() -> ModuleType:

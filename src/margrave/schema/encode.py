@@ -168,7 +168,10 @@ def _encode_binned(array: Any, column: Binned) -> Indices:
     x, known = readings(array, column.read, column.name)
     if column.strict and _texts(array, column, known):
         example = "$1,234.50" if column.read == "number" else "%d.%m.%Y"
-        remedy = f"Declare it as categorical, or say how it is written: --format '{column.name}={example}'."
+        remedy = (
+            'Name the texts that mean missing by --missing, let all texts be missing by "strict": false, say '
+            f"how it is written by --format '{column.name}={example}', or declare it as categorical."
+        )
         raise _refuse_column(column, f"made of {column.read}s", remedy)
     if isinstance(column, Whole) and x.dtype.kind == "f":
         floor = np.floor(x)

@@ -12,7 +12,7 @@ released counts.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.measure.mechanisms.partition import MIN_DEVIATIONS
+from margrave.measure.mechanisms.partition import MIN_DEVIATIONS, OTHER
 from margrave.schema.columns import (
     Binned,
     Boolean,
@@ -45,6 +45,10 @@ CERTAIN_DEVIATIONS = 4.0
 """Noise standard deviations from which cells of a class, or of a spelling, occur for certain."""
 MAX_SLIP_SHARE = 0.02
 """Share of the rows up to which cells of another kind are taken for slips and become missing."""
+
+MAX_TEXT_SHARE = 0.25
+"""Share of the numbers up to which texts are missing in a column that has numbers with decimals for certain,
+as results of a laboratory have: as codes these numbers would be cut to their first digits. Not measured."""
 
 PADDED_SHARE = 0.002
 """Least share of the rows with a needless zero in front that makes a column of digits one of codes."""
@@ -160,8 +164,6 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     hides all classes, a column is text if more cells seem to be than numbers of any class, and whole numbers
     otherwise.
     """
-    # Slips are either within the noise or a small share of the rows.
-    slips = max(evident, MAX_SLIP_SHARE * float(noisy.sum()))
     name, missing = column.name, column.missing
     dates = _together(noisy[[DATE, WRITTEN_DATE]], evident)
     moments = _together(noisy[[MOMENT, WRITTEN_MOMENT]], evident)
@@ -176,10 +178,11 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     }
     if noisy.max() <= evident and noisy[TEXT] > held["number"]:  # noise hides all: see bench/LOG.md
         return Categorical(name=name, missing=missing, strict=False)
+    if missing is None and noisy[MISSING] > evident and noisy[MISSING] >= (1 - MAX_SLIP_SHARE) * noisy.sum():
+        # Values so few are slips, whatever they are: as numbers they would be drawn from a range of noise.
+        return Categorical(name=name, values=(), other=OTHER, missing=True, strict=False)
     main = max(held, key=lambda kind: held[kind])
-    rest = [float(noisy[TEXT]), *(held[kind] for kind in held if kind != main)]
-    # Cells of other kinds are slips only if none of them is many, nor all together.
-    if max(rest) > slips or sum(rest) > 2 * slips:
+    if _is_mixed(held, main, noisy, evident):
         return Categorical(name=name, missing=missing, strict=False)
     if main == "number" and noisy[PADDED] > max(evident, PADDED_SHARE * held[main]):
         return Categorical(name=name, missing=missing, strict=False)
@@ -200,6 +203,18 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))
     spelling = "0.0" if pointed else ""  # how many decimals there are is asked later
     return Integer(name=name, missing=missing, mark=mark, spelling=spelling, strict=False)
+
+
+def _is_mixed(held: Mapping[str, float], main: str, noisy: NDArray[np.float64], evident: float) -> bool:
+    """Whether cells of other kinds than the main one are too many to be slips."""
+    # Slips are either within the noise or a small share of the rows.
+    slips = max(evident, MAX_SLIP_SHARE * float(noisy.sum()))
+    text = float(noisy[TEXT])
+    if main == "number" and noisy[NUMBER] > evident and text <= MAX_TEXT_SHARE * held[main]:
+        text = 0.0
+    rest = [text, *(held[kind] for kind in held if kind != main)]
+    # Cells of other kinds are slips only if none of them is many, nor all together.
+    return max(rest) > slips or sum(rest) > 2 * slips
 
 
 def _together(counts: NDArray[np.float64], evident: float) -> float:

@@ -121,6 +121,10 @@ def reach_to_zero(edges: Array, counts: Array, held: tuple[int, int]) -> tuple[A
     return edges, counts, held
 
 
+SLIVER = 1e-6
+"""Part of their size that edges are apart, at least: numbers are not seen more finely."""
+
+
 def refined_edges(
     lower: float,
     upper: float,
@@ -158,7 +162,16 @@ def refined_edges(
     edges = np.concatenate([uniform, positive, -positive, alone])
     edges = np.unique(np.ceil(edges) + 0.0 if whole else edges)
     inside = edges[(edges > lower) & (edges < upper)]
-    return np.concatenate([[lower], inside, [upper]])
+    edges = np.concatenate([[lower], inside, [upper]])
+    # Equal cells and octaves meet now and then but for rounding: a cell between such edges would be drawn as
+    # one number that no row has.
+    near = np.diff(edges) <= SLIVER * np.abs(edges[1:])
+    near &= np.abs(edges[1:]) >= np.finfo(np.float64).tiny
+    dropped = np.append(False, near)
+    if len(edges) > 2:  # the ends stay, so the edge before a near end goes
+        dropped[-2] |= dropped[-1]
+    dropped[[0, -1]] = False
+    return np.asarray(edges[~dropped])
 
 
 def add_end(edges: Array, prior: Array) -> tuple[Array, Array]:
@@ -204,9 +217,14 @@ def on_steps(edges: Array, step: float) -> Array:
         edges: Increasing, shape [cells + 1].
         step: Positive; below 1 one over a whole number.
     """
-    moved = np.ceil(edges / step) * step if step >= 1 else np.ceil(edges * round(1 / step)) / round(1 / step)
-    found = np.unique(moved + 0.0)
+    found = move_to_steps(edges, step)
     return found if len(found) > 1 else np.array([found[0], found[0] + step])
+
+
+def move_to_steps(edges: Array, step: float) -> Array:
+    """Edges inside a cell moved up to multiples of a step, as `on_steps` does; those that meet are one."""
+    moved = np.ceil(edges / step) * step if step >= 1 else np.ceil(edges * round(1 / step)) / round(1 / step)
+    return np.unique(moved + 0.0)
 
 
 def steps_between(low: float, high: float, step: float) -> Array:

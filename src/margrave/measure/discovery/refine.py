@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.occupancy import spread_counts, weigh_cells
-from margrave.measure.discovery.ranges import on_steps
+from margrave.measure.discovery.ranges import move_to_steps
 from margrave.measure.discovery.values import are_single
 
 Array = NDArray[np.float64]
@@ -90,7 +90,7 @@ def split_cells(edges: Array, counts: Array, mass: float, unit: float) -> Array:
     for cell in np.flatnonzero(parts > 1):
         inner = np.linspace(edges[cell], edges[cell + 1], int(parts[cell]) + 1)[1:-1]
         if unit > 0:
-            inner = on_steps(inner, unit)
+            inner = move_to_steps(inner, unit)
         found.append(inner[(inner > edges[cell]) & (inner < edges[cell + 1])])
     return np.unique(np.concatenate(found))
 

@@ -437,8 +437,11 @@ def _tells_less(column: Binned, comparison: Comparison, pieces: Cut) -> bool:
     """Whether a column of few whole numbers, told apart by its own bins, would be told less by differences.
 
     What differences save is between the columns, and the codes of both say it as well; what their bins leave
-    open is drawn whatever the base is.
+    open is drawn whatever the base is. As a share of another column a few whole numbers, which a bin each
+    tells apart, would be drawn beyond the greatest of them.
     """
+    if comparison.how == "quotient" and isinstance(column, Whole):
+        return len(column.fine or ()) <= BINS + 1
     if comparison.how != "difference" or not comparison.whole:
         return False
     fine, weights = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)

@@ -37,7 +37,7 @@ MAX_PROPOSED_EPSILON = 10.0
 
 def headline(use: Usefulness) -> str:
     """The verdict in one sentence."""
-    columns = f"{count(len(use.usable))} of {count(len(use.columns))} columns"
+    columns = f"{count(len(use.usable))} of {count(len(use.columns) + len(use.left_out))} columns"
     if use.level == Level.BAD:
         return f"Next to nothing in this release is usable: {columns} came through."
     if all(column.state == "unmeasured" for column in use.columns):
@@ -70,6 +70,8 @@ def list_findings(use: Usefulness) -> tuple[str, ...]:
         ),
         _columns_finding(use.in_state("one"), "one value holds nearly all rows, or nearly all are missing"),
         _columns_finding(use.in_state("unmeasured"), "nothing was measured, so nothing is known"),
+        _names_finding(use.left_out, "left out, as texts of which nothing can be told"),
+        _names_finding(use.keys, "taken for keys, with new values that go with nothing else"),
         _pairs_finding(use),
         _lost_finding(use),
     )
@@ -90,6 +92,13 @@ def _columns_finding(columns: Sequence[ColumnUse], what: str) -> str:
         return ""
     word = "column" if len(columns) == 1 else "columns"
     return f"In {count(len(columns))} {word} {what}: {_name_some([c.name for c in columns])}."
+
+
+def _names_finding(names: Sequence[str], what: str) -> str:
+    if not names:
+        return ""
+    word = "column" if len(names) == 1 else "columns"
+    return f"{count(len(names))} {word} {what}: {_name_some(list(names))}."
 
 
 def _pairs_finding(use: Usefulness) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from margrave.release import Release
 from margrave.report.html import Level
 from margrave.report.release.fit import MAX_CELLS_OF_PAIRS, Estimate, Fitted, Released
-from margrave.schema.columns import Binned, Column, Listed, Relative
+from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Relative
 from margrave.schema.domain import Clique
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ class Usefulness:
         sigma: Median standard deviation of the noise in a table of one column, in rows; 0 without one.
         max_rows: Rows an owner that were used.
         epsilon: Of the release; where nothing is promised, that of the run whose noise it has.
+        left_out: Columns that discovery left out.
+        keys: Columns that discovery took for keys: their values are new and say nothing of the other columns.
     """
 
     level: Level
@@ -119,6 +121,8 @@ class Usefulness:
     sigma: float
     max_rows: int
     epsilon: float
+    left_out: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
     @property
     def word(self) -> str:
@@ -168,6 +172,8 @@ class Usefulness:
             "columns": len(self.columns),
             "usable columns": len(self.usable),
             "lost": {column.name: column.state for column in self.columns if not column.usable},
+            "left out": list(self.left_out),
+            "keys": list(self.keys),
             "pairs measured": self.measured,
             "pairs above the noise": len(self.found),
             "pairs that came out independent": len(self.lost),
@@ -201,7 +207,16 @@ def judge_release(release: Release, model: Model | None) -> Usefulness:
         _noise_of_columns(release),
         release.guarantee.neighbours.unit.max_rows,
         release.guarantee.noise_epsilon,
+        _found_as(release, Omitted),
+        _found_as(release, Identifier),
     )
+
+
+def _found_as(release: Release, kind: type[Column]) -> tuple[str, ...]:
+    """Names of the columns of a kind that was not declared."""
+    declared = set(release.declared_columns)
+    found = (column.name for column in release.schema.columns if isinstance(column, kind))
+    return tuple(name for name in found if name not in declared)
 
 
 def _level(columns: Sequence[ColumnUse], pairs: Sequence[PairUse], measured: int) -> Level:
