@@ -72,7 +72,7 @@ def _bare_participles() -> set[str]:
 
 def test_no_function_is_named_by_a_bare_participle() -> None:
     new = sorted(_bare_participles() - EXCEPTIONS)
-    assert not new, f"functions are verbs (docs/glossary.md): give {new} names that say what they do"
+    assert not new, f"functions are verbs (CONTRIBUTING.md): give {new} names that say what they do"
 
 
 def test_exceptions_that_are_gone_are_taken_off_the_list() -> None:

@@ -109,7 +109,7 @@ def test_tables_are_counted_in_runs_where_the_rows_are_and_all_at_once_elsewhere
     curator = _curator(_ledger(Neighbours(), epsilon=1e6))
     cliques = [("a", "b"), (), ("a",), ("b",)]
     expected = [np.full((2, 3), 100.0), np.array(601.0), np.array([299.25, 300.5]), np.zeros(3)]
-    monkeypatch.setattr("margrave.measure.curator.CELLS_A_RUN", 5)
+    monkeypatch.setattr("margrave.measure.door.CELLS_A_RUN", 5)
     monkeypatch.setattr(type(curator._source), "holds_rows", holds_rows)
     count, asked = curator._open.count, []
     monkeypatch.setattr(type(curator._open), "count", lambda _, some: asked.append(some) or count(some))

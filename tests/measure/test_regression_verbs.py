@@ -12,14 +12,19 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-import margrave.measure.mechanisms.slopes as slope_door
-import margrave.measure.mechanisms.statistics as statistics_door
+import margrave.measure.mechanisms.regression.slopes as slope_door
+import margrave.measure.mechanisms.regression.statistics as statistics_door
 from margrave.engines.memory import open_source
 from margrave.errors import BudgetError, InputError
 from margrave.measure.curator import Curator
-from margrave.measure.mechanisms.perturb import TOLERANCE, Objective, _differentiate, solve_perturbed
-from margrave.measure.mechanisms.slopes import Slope, sum_slopes
-from margrave.measure.mechanisms.sums import OFF, ON
+from margrave.measure.mechanisms.regression.perturb import (
+    TOLERANCE,
+    Objective,
+    _differentiate,
+    solve_perturbed,
+)
+from margrave.measure.mechanisms.regression.slopes import Slope, sum_slopes
+from margrave.measure.mechanisms.regression.sums import OFF, ON
 from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi, event_rho
 from margrave.privacy.accounting.events import GaussianEvent, ObjectiveEvent, SubsampledGaussianEvent
 from margrave.privacy.accounting.renyi import choose_objective_order, objective_divergence

@@ -16,8 +16,8 @@ from margrave.engines.memory import open_source
 from margrave.errors import BudgetError
 from margrave.limits import Deadline, Stopwatch, price_question
 from margrave.measure.curator import Curator
-from margrave.measure.mechanisms.perturb import Objective
-from margrave.measure.mechanisms.slopes import Slope
+from margrave.measure.mechanisms.regression.perturb import Objective
+from margrave.measure.mechanisms.regression.slopes import Slope
 from margrave.measure.mechanisms.verb import Verb
 from margrave.privacy.accounting.accountants import ZCDP, Renyi
 from margrave.privacy.ledger.ledger import Ledger

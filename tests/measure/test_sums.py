@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-import margrave.measure.mechanisms.sums as door
+import margrave.measure.mechanisms.regression.sums as door
 from margrave.engines.memory import open_source
 from margrave.engines.opening import open_source as open_any
 from margrave.errors import BudgetError, InputError, SchemaError

@@ -16,13 +16,13 @@ import pytest
 from numpy.typing import NDArray
 from test_audit import halve_the_noise, told_apart
 
-import margrave.measure.mechanisms.perturb as perturb_door
-import margrave.measure.mechanisms.statistics as statistics_door
+import margrave.measure.mechanisms.regression.perturb as perturb_door
+import margrave.measure.mechanisms.regression.statistics as statistics_door
 from margrave.auditing.bounds import Rates
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.mechanisms.perturb import Objective
-from margrave.measure.mechanisms.slopes import Slope
+from margrave.measure.mechanisms.regression.perturb import Objective
+from margrave.measure.mechanisms.regression.slopes import Slope
 from margrave.privacy.accounting.accountants import GDP, Accountant, Renyi
 from margrave.privacy.accounting.renyi import choose_objective_order
 from margrave.privacy.ledger.ledger import Ledger

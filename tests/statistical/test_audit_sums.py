@@ -19,7 +19,7 @@ from test_audit import halve_the_noise, told_apart
 from twin_runs import audited
 from twins import Run
 
-import margrave.measure.mechanisms.sums as door
+import margrave.measure.mechanisms.regression.sums as door
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.privacy.accounting.accountants import GDP, ZCDP

@@ -125,7 +125,7 @@ class _Regression:
             InputError: A column is not there, or there is no row.
         """
         found = self.coefficients_
-        predicted = np.asarray(self._expected(rows), dtype=np.float64)
+        predicted = np.asarray(self._foretell(rows), dtype=np.float64)
         if y is None:
             codes = encode_rows(rows, found.schema, [found.target])[found.target]
             design = found.fit.design
@@ -137,7 +137,7 @@ class _Regression:
             raise InputError(invalid("rows", "one or more with a target", "Pass held-out rows."))
         return self._score(truth, predicted)
 
-    def _expected(self, rows: Any) -> Floats:
+    def _foretell(self, rows: Any) -> Floats:
         """The expected number of the target, shape [rows]."""
         return self.coefficients_.fit.family.mean(self._predictor(rows))
 
@@ -304,7 +304,7 @@ class PoissonRegression(_Regression):
         Args:
             rows: As for `LinearRegression.predict`.
         """
-        return self._expected(rows)
+        return self._foretell(rows)
 
 
 @final
@@ -340,7 +340,7 @@ class LogisticRegression(_Regression):
         Args:
             rows: As for `LinearRegression.predict`.
         """
-        one = self._expected(rows)
+        one = self._foretell(rows)
         return np.column_stack([1.0 - one, one])
 
     def predict(self, rows: Any) -> NDArray[Any]:

@@ -46,7 +46,8 @@ Floats = NDArray[np.float64]
 
 OFF, DIAGONAL = 2.0**-0.5, 1.5
 """Noise of an entry of Z'Z off the diagonal, over that of a marginal at the same price times the largest
-squared norm of a row's numbers; and of one on the diagonal over it (`margrave.measure.mechanisms.sums`)."""
+squared norm of a row's numbers; and of one on the diagonal over it
+(`margrave.measure.mechanisms.regression.sums`)."""
 SURE_OF_SUMS, SURE_OF_TABLES = 0.3, 0.9
 """E(C) / E(D) below which Z'Z gets all that is left of rho, and above which tables do. Seven tables of the
 choosing half at epsilon .1 and 1 (bench/LOG.md, 2026-11-25): below .3 releases of tables had .8 to 14 times

@@ -201,8 +201,7 @@ def release(
             that is nearest 0: NaN, and None, a text or the like in a list, a frame or an array of objects.
         epsilon, delta: The budget, all of which is spent.
         lower, upper: Bounds of all numbers, declared.
-        adjacency: "zero_out" (one row's numbers become 0, or none of them count) or "replace_one", which
-            costs up to twice as much.
+        adjacency: "zero_out" (one row's numbers become 0) or "replace_one", which costs up to twice as much.
         longest: Euclidean length to which longer rows are shortened, in units of X; None for what the bounds
             allow. Where it is given, how many rows are longer is released with noise for a hundredth of the
             budget.
@@ -231,10 +230,7 @@ def release(
         neighbours = Neighbours(Unit(), adjacency)
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
             curator = Curator(source, book)
-            # Each number has a level by now, so that nothing is outside; a book takes no strict columns.
-            edges = tuple(range(len(grid) + 1))
-            levelled = [Integer(name=name, edges=edges, missing=False, strict=False) for name in names]
-            curator.discover(Schema(tuple(levelled)))
+            curator.discover(_declare_levels(names, len(grid)))
             asked = RowNumbers(names, ((grid / scale)[None, :],) * len(names), constant=False)
             cut = None if longest is None else longest / scale
             found = curator.slices(asked, curator.remaining, cut)
@@ -256,6 +252,12 @@ def _spread_levels(lower: float, upper: float, levels: int) -> Floats:
         raise InputError(invalid("levels", "from 2 to 65,536", "Try 256.", got=levels))
     even = np.linspace(lower, upper, levels)
     return np.union1d(even, [0.0]) if lower < 0.0 < upper else even
+
+
+def _declare_levels(names: Sequence[str], levels: int) -> Schema:
+    """Columns of places in the grid. Each number has one by now; a book takes no strict columns."""
+    edges = tuple(range(levels + 1))
+    return Schema(tuple(Integer(name=name, edges=edges, missing=False, strict=False) for name in names))
 
 
 def _check_matrix(X: Any, max_memory: int | None) -> NDArray[Any]:

@@ -60,7 +60,8 @@ exchanged. ∎
 For one row that comes or goes this is the bound of Redberg, Koskela and Wang (2023, arXiv 2401.00583), whose
 expectation of exp((a - 1) |z|) is bounded by twice that of exp((a - 1) z). The classical constants (Kifer,
 Smith and Thakurta 2012, Theorem 2; Ferrando and Sheldon 2025, Algorithm 6) have two to three times the noise.
-The minimiser must be exact: what a solver leaves is for whoever releases it (`measure.mechanisms.perturb`).
+The minimiser must be exact: what a solver leaves is for whoever releases it
+(`measure.mechanisms.regression.perturb`).
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.measure.mechanisms.gradients import DRAWS_PER_UNIT
-from margrave.measure.mechanisms.perturb import OUTPUT_SHARE, Objective
-from margrave.measure.mechanisms.slopes import Slope
-from margrave.measure.mechanisms.statistics import check_exchanged
+from margrave.measure.mechanisms.regression.perturb import OUTPUT_SHARE, Objective
+from margrave.measure.mechanisms.regression.slopes import Slope
+from margrave.measure.mechanisms.regression.statistics import check_exchanged
 from margrave.privacy.accounting.accountants import GDP, Accountant, Renyi
 from margrave.privacy.accounting.renyi import (
     LARGEST_ORDER,
@@ -247,7 +247,7 @@ class AdaSSP(Spending):
 @final
 @dataclass(frozen=True, slots=True)
 class ObjPert(Spending):
-    """Logistic regression by objective perturbation; see `margrave.measure.mechanisms.perturb`.
+    """Logistic regression by objective perturbation; see `margrave.measure.mechanisms.regression.perturb`.
 
     Args:
         variant: "exact": the noise that the Renyi divergence allows, and a ridge for which the curvature

@@ -354,7 +354,7 @@ class Integer(Whole, SpeltNumber):
         fine, weights, grids: What a release knows of values inside bins; left out in declarations.
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
-            most two, "0.0#" with one or two, and "" as their type is.
+            most two, "0.0#" with one or two, and "" as their type is. With declared bins none is found.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
             "12%"; left out, it is found, but not between strict bounds.
 
@@ -400,7 +400,7 @@ class Real(SpeltNumber):
         fine, weights, grids: What a release knows of values inside bins; left out in declarations.
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
-            most two, "0.0#" with one or two, and "" as their type is.
+            most two, "0.0#" with one or two, and "" as their type is. With declared bins none is found.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
             "12%"; left out, it is found, but not between strict bounds.
 

@@ -2,8 +2,8 @@
 
 A public `RowNumbers` gives row r a vector (x_r, y_r) of whole numbers in steps of 2^-d, y its last number.
 These are the three releases that AdaSSP is made of (Wang 2018, Algorithm 2; Ferrando and Sheldon 2025,
-Algorithm 5). One release of all products (`margrave.measure.mechanisms.sums`) has less noise at the same
-cost; this is for comparison with what is published.
+Algorithm 5). One release of all products (`sums` beside this file) has less noise at the same cost; this is
+for comparison with what is published.
 
 **Privacy.** Unit and adjacency: the ledger's, rows or owners capped at k rows, add_remove or replace_one;
 all else is refused before anything is spent. The numbers depend on public things only.
@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian
-from margrave.measure.mechanisms.sums import (
+from margrave.measure.mechanisms.regression.sums import (
     MAX_DIGITS,
     MIN_DIGITS,
     add_products,

@@ -50,8 +50,8 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.measure.mechanisms.gaussian import GRID, check_drawable
-from margrave.measure.mechanisms.statistics import check_exchanged
-from margrave.measure.mechanisms.sums import bound_rows
+from margrave.measure.mechanisms.regression.statistics import check_exchanged
+from margrave.measure.mechanisms.regression.sums import bound_rows
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import GaussianEvent, ObjectiveEvent
 from margrave.privacy.accounting.renyi import objective_divergence

@@ -22,7 +22,7 @@ are in int64, of blocks of 2^20 rows that are exact in float64: |a_r| <= 2^26.
 *Gradient.* At most k rows come or go, each of norm c: k c; under replace_one as many leave as enter: 2 k c.
 That is the L1 sensitivity of one marginal times c.
 *Curvature.* h_r x_r x_r' is positive semidefinite of Frobenius norm h_r ||x_r||^2 <= H R^2, so the proof of
-`margrave.measure.mechanisms.sums` holds with H R^2 for R^2: released are 3 and 2 times the entries, and the
+`sums` beside this file holds with H R^2 for R^2: released are 3 and 2 times the entries, and the
 squared sensitivity is (9/2) H^2 R^4 times that of one marginal, rounded up.
 *Cost.* Noise of variance l2_squared / (2 rho): see `Gaussian`. Steps compose adaptively: theta may follow
 from all earlier answers. The events are recorded before any noise is drawn.
@@ -47,8 +47,8 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.measure.mechanisms.gaussian import LARGEST_NOISE, Gaussian, check_drawable
 from margrave.measure.mechanisms.gradients import DRAWS_PER_UNIT, sample_places
-from margrave.measure.mechanisms.statistics import check_exchanged
-from margrave.measure.mechanisms.sums import MIN_DIGITS, OFF, ON, add_products, bound_rows
+from margrave.measure.mechanisms.regression.statistics import check_exchanged
+from margrave.measure.mechanisms.regression.sums import MIN_DIGITS, OFF, ON, add_products, bound_rows
 from margrave.privacy.accounting.accountants import Renyi
 from margrave.privacy.accounting.events import SubsampledGaussianEvent
 from margrave.privacy.accounting.renyi import check_sampled, least_variance
