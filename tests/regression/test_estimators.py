@@ -18,6 +18,7 @@ import margrave as mg
 from margrave.errors import InputError
 from margrave.regression import LinearRegression, LogisticRegression, PoissonRegression, linear
 from margrave.regression.encoding import encode_rows
+from margrave.schema.columns import Relative
 from margrave.schema.encode import encode
 
 SCHEMA = mg.Schema(
@@ -196,3 +197,25 @@ def test_dates_of_numpy_in_a_mapping_are_read_as_in_an_array() -> None:
     assert encode_rows({"day": days}, schema, ["day"])["day"].tolist() == [0, 3]
     with pytest.raises(InputError, match="rows must be a table"):
         encode_rows({"day": [object()]}, schema, ["day"])
+
+
+def test_columns_that_are_coded_by_others_are_told_from_columns_of_numbers() -> None:
+    rng = np.random.default_rng(0)
+    charge = np.round(np.exp(rng.normal(7, 1, 6000)))
+    rows = pd.DataFrame(
+        {
+            "charge": charge.astype(int),
+            "paid": np.round(charge * rng.uniform(0.5, 0.9, 6000)).astype(int),
+            "ward": rng.choice(["a", "b"], 6000),
+        }
+    )
+    release = mg.Synthesizer("auto", epsilon=5.0, delta=1e-9, not_private_test_seed=1).fit(rows)
+    (coded,) = (c for c in release.schema.columns if isinstance(c, Relative))
+    found = linear(release, coded.base)
+    assert coded.name not in found.columns
+    assert f"left out: {coded.name}, whose codes say how they go with {coded.base}" in found.notes
+    assert coded.name in linear(release, coded.base, features=[coded.name]).columns
+    with pytest.raises(InputError, match=f"codes of '{coded.name}' say how it goes with '{coded.base}'"):
+        linear(release, coded.name)
+    with pytest.raises(InputError, match="Declare its bins"):
+        release.mean(coded.name)

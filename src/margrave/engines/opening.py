@@ -243,8 +243,9 @@ def _open_batches(path: Path, table: str | None) -> Batches:
         return ParquetBatches([path])
     if suffix in ARROW:
         return ArrowBatches(path)
+    remedy = "Rename a text file to .csv or .tsv, by what parts its cells; convert another."
     raise InputError(
-        invalid("data", "a .csv, .tsv, .xlsx, .parquet, .arrow or .duckdb file", "Convert it.", got=path.name)
+        invalid("data", "a .csv, .tsv, .xlsx, .parquet, .arrow or .duckdb file", remedy, got=path.name)
     )
 
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.columns import Binned, Column, Listed, Relative
 from margrave.schema.encode import coded_from, encode_from
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
-from margrave.tables.numbers import find_label, scores_of
+from margrave.tables.numbers import find_label, refuse_numbers, scores_of
 
 Floats = NDArray[np.float64]
 EncodingName = Literal["scores", "levels", "ranks"]
@@ -54,6 +54,11 @@ def release_column(schema: Schema, name: str, param: str) -> Column:
         remedy = "Check the spelling; only columns of the release can be used."
         raise InputError(invalid(param, f"among {held}", remedy, got=name))
     return schema[name]
+
+
+def list_coded_by(schema: Schema, target: str) -> list[str]:
+    """Columns whose codes are differences from a target, or shares of it: it would explain itself by them."""
+    return [c.name for c in schema.attributes if isinstance(c, Relative) and target in c.bases]
 
 
 def encode_feature(
@@ -154,7 +159,7 @@ def encode_target(
     numbers = scores_of(column)
     if numbers is None:
         remedy = "Pick another target, or say which level counts as 1: positive='...'."
-        raise InputError(invalid("target", "a column of numbers", remedy, got=name))
+        raise refuse_numbers(column, "target", remedy)
     if kind == "poisson" and bool((numbers[~np.isnan(numbers)] < 0).any()):
         raise InputError(invalid("target", "a column of counts, none below 0", "Use linear.", got=name))
     return numbers, ""

@@ -22,6 +22,7 @@ from margrave.regression.encoding import (
     chosen_encodings,
     encode_feature,
     encode_target,
+    list_coded_by,
     release_column,
 )
 from margrave.regression.families import FAMILIES, Family, family_of
@@ -202,6 +203,8 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     theta, hessian = _estimate(design, rows, family, measured, (labelled, crossed), tables, options.source)
     state = Fit(design, family, replace(rows), sums, options.of)  # without what the rows keep for the search
     notes = _notes(sums, options.source)
+    if options.features is None and (circular := list_coded_by(release.schema, target)):
+        notes.append(f"left out: {', '.join(circular)}, whose codes say how they go with {target}")
     directions = find_directions(design, crossed, sums if sums.complete else None)
     inverse = solve_strong(hessian, directions)
     unbiased, covariance = np.full(design.size, np.nan), np.full((design.size, design.size), np.nan)
@@ -253,7 +256,8 @@ def _design(
     """The target and the features as numbers, and what a target of 1 means."""
     schema = release.schema
     release_column(schema, target, "target")
-    known = [column.name for column in schema.attributes if column.name != target]
+    circular = list_coded_by(schema, target)
+    known = [c.name for c in schema.attributes if c.name != target and c.name not in circular]
     features = known if options.features is None else list(options.features)
     if target in features or len(set(features)) != len(features) or isinstance(options.features, str):
         remedy = "List other columns, each once."

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.columns import Boolean, Column, Integer, Listed, Whole
+from margrave.errors import InputError, invalid
+from margrave.schema.columns import Boolean, Column, Integer, Listed, Relative, Whole
 from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
@@ -39,6 +40,21 @@ def scores_of(column: Column) -> Floats | None:
         return None
     found[: len(column.values)] = [float(value) for value in column.values]
     return found
+
+
+def refuse_numbers(column: Column, param: str, remedy: str) -> InputError:
+    """The error for a column that has no numbers where some are asked for.
+
+    Args:
+        column: The column.
+        param: What it was given as.
+        remedy: What to do where it has none by its kind.
+    """
+    if not isinstance(column, Relative):
+        return InputError(invalid(param, "a column of numbers", remedy, got=column.name))
+    bases = " + ".join(repr(base) for base in column.bases)
+    constraint = f"a column with numbers of its own: codes of {column.name!r} say how it goes with {bases}"
+    return InputError(invalid(param, constraint, "Declare its bins, bins=32 say, and make another release."))
 
 
 def variances_of(column: Column) -> Floats:

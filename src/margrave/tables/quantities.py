@@ -32,7 +32,14 @@ from margrave.release import Release
 from margrave.schema.columns import Binned, Column
 from margrave.schema.domain import Clique
 from margrave.tables.estimates import PooledTables, Term, labels_of
-from margrave.tables.numbers import find_label, ranges_of, scores_of, value_inside, variances_of
+from margrave.tables.numbers import (
+    find_label,
+    ranges_of,
+    refuse_numbers,
+    scores_of,
+    value_inside,
+    variances_of,
+)
 
 Floats = NDArray[np.float64]
 Of = Literal["population", "table"]
@@ -161,7 +168,7 @@ def estimate_mean(
     column = release.schema[name]
     numbers = scores_of(column)
     if numbers is None:
-        raise InputError(invalid("column", "a column of numbers", "Use `share` for its levels.", got=name))
+        raise refuse_numbers(column, "column", "Use `share` for its levels.")
     return _ratios(release, name, numbers, variances_of(column), by, of, level)
 
 
@@ -199,7 +206,7 @@ def estimate_quantile(
     column = release.schema[name]
     scores, ranges = scores_of(column), ranges_of(column)
     if scores is None or ranges is None:
-        raise InputError(invalid("column", "a column of numbers", "Use `share` for its levels.", got=name))
+        raise refuse_numbers(column, "column", "Use `share` for its levels.")
     order = np.argsort(scores, kind="stable")[: int((~np.isnan(scores)).sum())]
     tables, clique, groups = _tables(release, name, by)
     everyone = float(tables.table(clique)[..., order].sum())
