@@ -1,0 +1,116 @@
+"""Means, quantiles and coefficients of columns whose bins were discovered: how far off, how often covered.
+
+    python bench/runs/bin_numbers.py [--releases 40] [--epsilon 1 3] [--out FILE]
+
+Which number a row of a bin has is not told once rows are counted by bin, so answers rest on what a release
+knows of the cells inside. Made-up tables of 5,000 rows: a log-normal column, one of 49 % zeros and a gamma
+beyond, a normal one with 30 % missing values (nothing declared, `independent`); and pay by age and sex with
+bounds declared (`auto`). Each line: the mean of estimate over truth, and the share of 95 % intervals that hold
+it; the truth is that of the private table. Tables are drawn by seed 5, noise has none. Shares of 40 have a
+standard error of .03 to .08.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import margrave as mg
+from margrave.regression import linear
+
+ROWS = 5_000
+QUANTILES = (0.5, 0.9, 0.99, 0.999)
+PAY = mg.Schema(
+    (
+        mg.Integer(name="age", lower=18, upper=79, missing=False),
+        mg.Categorical(name="sex", values=("F", "M"), missing=False),
+        mg.Integer(name="pay", lower=0, upper=99, missing=False),
+    )
+)
+Found = dict[str, list[tuple[float, bool]]]
+
+
+def draw_column(kind: str, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """A column of a kind, NaN where a value is missing: shape [ROWS]."""
+    if kind == "lognormal":
+        return np.round(np.exp(rng.normal(3.0, 1.5, ROWS)), 2)
+    if kind == "zeros":
+        return np.where(rng.random(ROWS) < 0.49, 0.0, np.round(rng.gamma(2.0, 10.0, ROWS), 1))
+    return np.where(rng.random(ROWS) < 0.3, np.nan, np.round(rng.normal(50.0, 15.0, ROWS), 1))
+
+
+def note(found: Found, what: str, estimate: float, interval: tuple[float, float], truth: float) -> None:
+    """Add one estimate over its truth, and whether the interval holds it."""
+    found[what].append((estimate / truth, interval[0] <= truth <= interval[1]))
+
+
+def answer_column(kind: str, epsilon: float, releases: int) -> Found:
+    """Means and quantiles of a column of which nothing is declared."""
+    rng, found = np.random.default_rng(5), defaultdict[str, list[tuple[float, bool]]](list)
+    for _ in range(releases):
+        x = draw_column(kind, rng)
+        held = np.sort(x[~np.isnan(x)])
+        table = pa.table({"x": pa.array(x, from_pandas=True), "g": rng.choice(["x", "y"], ROWS)})
+        release = mg.Synthesizer("independent", epsilon=epsilon, delta=1e-6).fit(table)
+        mean = release.mean("x", of="table")
+        note(found, "mean", mean.value, mean.interval, float(held.mean()))
+        for q in QUANTILES:
+            one = release.quantile("x", q, of="table")
+            truth = float(np.quantile(held, q, method="inverted_cdf"))
+            if truth:
+                note(found, f"quantile {q:g}", one.value, one.interval, truth)
+    return found
+
+
+def answer_pay(epsilon: float, releases: int) -> Found:
+    """The mean of pay, the difference of two groups, and coefficients, with bounds declared."""
+    rng, found = np.random.default_rng(5), defaultdict[str, list[tuple[float, bool]]](list)
+    for _ in range(releases):
+        age, man = rng.integers(18, 80, ROWS), rng.random(ROWS) < 0.5
+        pay = np.clip(np.round(20 + 0.3 * age + 5 * man + rng.normal(0, 8, ROWS)), 0, 99).astype(int)
+        table = pa.table({"age": age, "sex": np.where(man, "M", "F"), "pay": pay})
+        release = mg.Synthesizer("auto", epsilon=epsilon, delta=1e-6, schema=PAY).fit(table)
+        mean = release.mean("pay", of="table")
+        note(found, "mean", mean.value, mean.interval, float(pay.mean()))
+        apart = release.mean("pay", by="sex", of="table").difference("M", "F")
+        note(found, "difference", apart.value, apart.interval, float(pay[man].mean() - pay[~man].mean()))
+        truth = np.linalg.lstsq(np.column_stack([np.ones(ROWS), age, man]), pay, rcond=None)[0]
+        fitted = linear(release, "pay", reference={"sex": "F"}, of="table")
+        for place, name in ((1, "age"), (2, "sex=M")):
+            if not np.isnan(fitted.lower[place]):
+                interval = float(fitted.lower[place]), float(fitted.upper[place])
+                note(found, name, float(fitted.estimates[place]), interval, float(truth[place]))
+    return found
+
+
+def main() -> None:
+    """Print a line for each table and answer."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--releases", type=int, default=40)
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 3.0])
+    parser.add_argument("--out", type=Path, help="append the outcomes to this file, one line of JSON each")
+    args = parser.parse_args()
+    for kind in ("lognormal", "zeros", "missing", "pay"):
+        for epsilon in args.epsilon:
+            start = time.perf_counter()
+            ask = answer_pay if kind == "pay" else lambda *rest, kind=kind: answer_column(kind, *rest)
+            for what, pairs in ask(epsilon, args.releases).items():
+                ratio, held = np.mean(np.asarray(pairs, dtype=float), axis=0)
+                line = {"table": kind, "epsilon": epsilon, "answer": what, "releases": len(pairs)}
+                line |= {"over truth": round(float(ratio), 3), "covered": round(float(held), 3)}
+                print(json.dumps(line), flush=True)
+                if args.out is not None:
+                    with args.out.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(line) + "\n")
+            print(f"# {time.perf_counter() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
