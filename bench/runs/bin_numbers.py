@@ -5,9 +5,9 @@
 Which number a row of a bin has is not told once rows are counted by bin, so answers rest on what a release
 knows of the cells inside. Made-up tables of 5,000 rows: a log-normal column, one of 49 % zeros and a gamma
 beyond, a normal one with 30 % missing values (nothing declared, `independent`); and pay by age and sex with
-bounds declared (`auto`). Each line: the mean of estimate over truth, and the share of 95 % intervals that hold
-it; the truth is that of the private table. Tables are drawn by seed 5, noise has none. Shares of 40 have a
-standard error of .03 to .08.
+bounds declared (`auto`). Each line: the mean of estimate over truth, and the share of 95 % intervals that
+hold it; the truth is that of the private table. Tables are drawn by seed 5, noise has none. Shares of 40
+have a standard error of .03 to .08.
 """
 
 from __future__ import annotations
