@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -10,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 import margrave as mg
+from margrave.errors import SchemaError
 from margrave.models.independent import Independent
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.columns import Categorical, Integer, Ordinal, Real
-from margrave.tables.numbers import ranges_of, scores_of, value_inside, variances_of
+from margrave.tables.numbers import doubts_of, ranges_of, scores_of, value_inside, variances_of
 from margrave.tables.quantities import estimate_mean, estimate_quantile
 
 SEEN = Integer(
@@ -65,6 +67,32 @@ def test_bins_without_cells_count_as_their_middles() -> None:
     large = Integer(name="n", edges=(10**15, 10**15 + 4), missing=False)
     assert scores_of(large).tolist() == [10**15 + 1.5]
     assert variances_of(large).tolist() == [15 / 12]
+
+
+def test_noise_in_weights_is_noise_in_the_numbers_of_bins() -> None:
+    assert doubts_of(SEEN).tolist() == [0.0] * 4
+    noisy = dataclasses.replace(SEEN, noise=2.0)
+    means = scores_of(noisy)
+    # Of the first bin 0 to 3 and 4 to 9, with weights 1 and 3: counts of variance 2 and 4.
+    expected = (2.0 * (1.5 - means[0]) ** 2 + 4.0 * (6.5 - means[0]) ** 2) / 4.0**2
+    assert doubts_of(noisy)[0] == pytest.approx(expected)
+    assert doubts_of(noisy)[3] == 0.0
+    assert doubts_of(Ordinal(name="n", values=(1, 2, 5), missing=False)).tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(SchemaError, match="noise of column 'n' must be finite"):
+        dataclasses.replace(SEEN, noise=math.nan)
+
+
+def test_what_noise_makes_of_bins_is_in_means_and_common_to_groups() -> None:
+    column = Integer(
+        name="n", edges=(0, 100), fine=(0, 50, 100), weights=(30.0, 10.0), missing=False, noise=4.0
+    )
+    release = release_of(column, [10_000.0], 1e-6)
+    groups = estimate_mean(release, "n", by="g", of="table")
+    error = math.sqrt(doubts_of(column)[0])
+    for label in "ab":
+        assert groups[label].value == pytest.approx(scores_of(column)[0])
+        assert groups[label].standard_error == pytest.approx(error, rel=1e-3)
+    assert groups.difference("a", "b").standard_error == pytest.approx(0.0, abs=1e-3)
 
 
 def test_a_part_of_a_bin_s_rows_lies_below_the_number_inside() -> None:

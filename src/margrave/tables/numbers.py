@@ -69,6 +69,22 @@ def variances_of(column: Column) -> Floats:
     return found
 
 
+def doubts_of(column: Column) -> Floats:
+    """Variance of what noise makes of the number of each code, shape [codes]; 0 for a listed value.
+
+    A cell's weight is the count that is to be expected given a noisy one. It is off by the noise at most, and
+    where it is smaller than the noise by less: counts are not negative, so that an expected count of w has a
+    variance of about w times the noise's deviation. A bin's number is the mean of its cells by such weights.
+
+    Args:
+        column: One that `scores_of` has numbers of.
+    """
+    found = np.zeros(column.size)
+    if isinstance(column, SpeltNumber) and column.noise > 0.0:
+        found[: column.present] = _moments(column)[2]
+    return found
+
+
 def ranges_of(column: Column) -> tuple[Floats, Floats] | None:
     """The least and the greatest number of each code, both of shape [codes]; see `scores_of`."""
     scores = scores_of(column)
@@ -179,8 +195,8 @@ def _cells(column: SpeltNumber) -> tuple[Floats, Floats, Floats, NDArray[np.int6
     return fine[:-1], fine[1:] - _last(column), np.asarray(column.weights), np.clip(bins, 0, len(edges) - 2)
 
 
-def _moments(column: SpeltNumber) -> tuple[Floats, Floats]:
-    """Mean and variance of the values in each bin, both of shape [bins]."""
+def _moments(column: SpeltNumber) -> tuple[Floats, Floats, Floats]:
+    """Mean and variance of the values in each bin, and the variance of the noise in the mean: [bins] each."""
     starts, ends, weights, bins = _cells(column)
     count = column.present
     held = np.bincount(bins, weights, count)
@@ -195,4 +211,6 @@ def _moments(column: SpeltNumber) -> tuple[Floats, Floats]:
     # Of n whole numbers in a row the variance is (n^2 - 1) / 12, of an interval its square / 12.
     own = (widths**2 - _last(column)) / 12.0
     apart = (middles - means[bins]) ** 2
-    return first + means, np.bincount(bins, weights * (own + apart), count) / held
+    variances = np.bincount(bins, weights * (own + apart), count) / held
+    off = np.minimum(weights, column.noise) * column.noise
+    return first + means, variances, np.bincount(bins, off * apart, count) / held**2

@@ -33,6 +33,7 @@ from margrave.schema.columns import Binned, Column
 from margrave.schema.domain import Clique
 from margrave.tables.estimates import PooledTables, Term, labels_of
 from margrave.tables.numbers import (
+    doubts_of,
     find_label,
     ranges_of,
     refuse_numbers,
@@ -169,7 +170,7 @@ def estimate_mean(
     numbers = scores_of(column)
     if numbers is None:
         raise refuse_numbers(column, "column", "Use `share` for its levels.")
-    return _ratios(release, name, numbers, variances_of(column), by, of, level)
+    return _ratios(release, name, _Numbers.of_column(column, numbers), by, of, level)
 
 
 def estimate_share(
@@ -187,7 +188,7 @@ def estimate_share(
     if wanted is None:
         raise InputError(invalid("value", f"one of {list(labels)}", "Pick a level.", got=value))
     marks = np.asarray([float(label == wanted) for label in labels])
-    return _ratios(release, name, marks, np.zeros(len(marks)), by, of, level)
+    return _ratios(release, name, _Numbers.certain(marks), by, of, level)
 
 
 def estimate_quantile(
@@ -317,27 +318,49 @@ def _check(of: str, level: float) -> None:
         raise InputError(invalid("level", "above 0 and below 1", "Try level=0.95.", got=level))
 
 
-def _ratios(
-    release: Release,
-    name: str,
-    numbers: Floats,
-    variances: Floats,
-    by: str | None,
-    of: Of,
-    level: float,
-) -> NumberEstimate | GroupEstimates:
-    """Means of the numbers of codes, NaN where a code has none, in all rows or by group.
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """What stands for the codes of a column.
 
-    variances: of the numbers that share a code, shape [codes].
+    Args:
+        scores: The number of each, NaN where it has none: shape [codes].
+        variances: Of the numbers that share a code, [codes].
+        doubts: Variance of the noise in the number of a code, [codes].
+        least, greatest: Of all numbers.
     """
+
+    scores: Floats
+    variances: Floats
+    doubts: Floats
+    least: float
+    greatest: float
+
+    @classmethod
+    def certain(cls, scores: Floats) -> _Numbers:
+        """Numbers that all rows of a code have."""
+        nothing = np.zeros(len(scores))
+        return cls(scores, nothing, nothing, float(np.nanmin(scores)), float(np.nanmax(scores)))
+
+    @classmethod
+    def of_column(cls, column: Column, scores: Floats) -> _Numbers:
+        """Those of a column that has some."""
+        ranges = ranges_of(column) or (scores, scores)
+        least, greatest = float(np.nanmin(ranges[0])), float(np.nanmax(ranges[1]))
+        return cls(scores, variances_of(column), doubts_of(column), least, greatest)
+
+
+def _ratios(
+    release: Release, name: str, held: _Numbers, by: str | None, of: Of, level: float
+) -> NumberEstimate | GroupEstimates:
+    """Means of the numbers of codes, in all rows or by group."""
     _check(of, level)
     tables, clique, groups = _tables(release, name, by)
+    numbers, lowest, highest = held.scores, held.least, held.greatest
     present = ~np.isnan(numbers)
     filled = np.where(present, numbers, 0.0)
     table = tables.table(clique)
     table = table[None, :] if by is None else table
     count = len(groups)
-    lowest, highest = float(numbers[present].min()), float(numbers[present].max())
     rows = np.maximum(table, 0.0) @ present
     sums = np.maximum(table, 0.0) @ filled
     centre = np.where(rows > 0, sums / np.where(rows > 0, rows, 1.0), lowest)
@@ -352,8 +375,11 @@ def _ratios(
     if of == "population":
         off = sums[:count] / np.where(sums[count:] > 0, sums[count:], np.inf)
         left = filled[None, :] - centre[:, None] - off[:, None]
-        squares = np.maximum((table * (left**2 + variances) * present).sum(axis=1), 0.0)
+        squares = np.maximum((table * (left**2 + held.variances) * present).sum(axis=1), 0.0)
     noise[np.arange(count), np.arange(count)] += squares
+    # A bin has one number in all groups, so that what noise makes of it is common to them.
+    counts = np.maximum(table, 0.0) * present
+    noise[:count, :count] += (counts * held.doubts) @ counts.T
     found = [_fieller(sums, noise, place, count, level) for place in range(count)]
     estimates = {
         label: NumberEstimate(

@@ -188,6 +188,7 @@ class NumericDiscovery:
             edges=tuple(parts[0].tolist()),
             fine=tuple(parts[1].tolist()),
             weights=tuple(parts[2].tolist()),
+            noise=float(np.sqrt(found.variances.mean())),
             grids=self._grids(multiples, found),
             missing=may_be_missing(self.column, seen.absent, seen.doubt),
             strict=False,
@@ -267,16 +268,17 @@ class NumericDiscovery:
         column, edges = self.column, self.column.edge_array
         noisy, sigma = self._detail(edges)
         starts = merge_rare(noisy[1:], sigma, column.rare * float(noisy[1:].sum()))
-        fine, weights = column.fine, column.weights
+        fine, weights, noise = column.fine, column.weights, column.noise
         if fine is None:
             inside = weigh_cells(noisy[1:], sigma, self._even(edges))
-            fine, weights = column.edges, tuple(inside.tolist())
+            fine, weights, noise = column.edges, tuple(inside.tolist()), sigma
         known = dataclasses.replace(
             column,
             edges=tuple(np.append(edges[starts], edges[-1]).tolist()),
             missing=may_be_missing(column, float(noisy[0]), sigma),
             fine=fine,
             weights=weights,
+            noise=noise,
             rare=0.0,
             strict=False,
         )

@@ -74,6 +74,7 @@ class Binned(Column):
         fine: Increasing edges of finer cells that refine the bins, for decoding; None decodes uniformly
             inside a bin.
         weights: Non-negative weight of each fine cell; released or public, never exact private counts.
+        noise: Standard deviation of the noise that a weight has, in rows; 0 where weights are public.
         grids: Rounding that decoding keeps up: pairs of a step and the share of values drawn on whole
             multiples of it, the coarsest first, shares adding up to 1 at most. A step below 1 is one over a
             whole number.
@@ -95,6 +96,7 @@ class Binned(Column):
     edges: tuple[float, ...] | None = None
     fine: tuple[float, ...] | None = None
     weights: tuple[float, ...] | None = None
+    noise: float = 0.0
     grids: tuple[tuple[float, float], ...] = ()
     binning: str = "adaptive"
     rare: float = 0.0
@@ -120,6 +122,9 @@ class Binned(Column):
             object.__setattr__(self, "bins", len(edges) - 1)
         if self.fine is not None:
             self._check_fine()
+        if not 0.0 <= self.noise < math.inf:
+            where = f"noise of column {self.name!r}"
+            raise SchemaError(invalid(where, "finite and 0 or more", "Leave it out.", got=self.noise))
         self._check_grids()
         self._check_rare(self.rare)
         if self.binning not in BINNINGS:
@@ -351,7 +356,7 @@ class Integer(Whole, SpeltNumber):
         binning: How discovery cuts the bins where there are none yet: "adaptive", "uniform", "quantile" or
             "privtree".
         rare: Above 0, bins that hold less than this share of the rows are merged; see docs/guide-tables.md.
-        fine, weights, grids: What a release knows of values inside bins; left out in declarations.
+        fine, weights, noise, grids: What a release knows of values inside bins; left out in declarations.
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is. With declared bins none is found.
@@ -397,7 +402,7 @@ class Real(SpeltNumber):
         binning: How discovery cuts the bins where there are none yet: "adaptive", "uniform", "quantile" or
             "privtree".
         rare: Above 0, bins that hold less than this share of the rows are merged; see docs/guide-tables.md.
-        fine, weights, grids: What a release knows of values inside bins; left out in declarations.
+        fine, weights, noise, grids: What a release knows of values inside bins; left out in declarations.
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is. With declared bins none is found.
