@@ -126,10 +126,9 @@ class Synthesis:
         """The mean of a column of numbers over rows that have one, with an interval from the known noise.
 
         A number in a bin counts as the mean of the bin's values, by what the release knows of the cells
-        inside, or as its middle where it knows nothing. What noise makes of the cells is in the interval, as
-        far as it is known; that values lie evenly in a cell, and rows beyond a range in its end bins, is taken
-        for true. So it may hold less often than it says where bins were discovered
-        (`bench/runs/bin_numbers.py`).
+        inside, or as its middle where it knows nothing. What noise makes of the cells is in the interval;
+        that values lie evenly in a cell, and rows beyond a range in its end bins, is taken for true. So it
+        may hold less often than it says where bins were discovered (`bench/runs/bin_numbers.py`).
 
         Args:
             name: A column of numbers.
