@@ -158,6 +158,8 @@ def test_a_column_of_nearly_no_values_is_one_of_missing_ones() -> None:
     found = settle_kind(Unknown(name="x"), profile(missing=10_000, whole=30), SIGMA)
     assert found == Categorical(name="x", values=(), other="(other)", missing=True, strict=False)
     assert settle_kind(Unknown(name="x"), profile(missing=10_000, whole=300), SIGMA).kind == "integer"
+    assert settle_kind(Unknown(name="x"), profile(missing=100_000, date=900), SIGMA).kind == "date"
+    assert settle_kind(Unknown(name="x"), profile(missing=1_000, whole=39), SIGMA).kind == "integer"
     assert settle_kind(Unknown(name="x"), profile(missing=30, whole=30), SIGMA).kind == "integer"
     told = Unknown(name="x", missing=False)
     assert settle_kind(told, profile(missing=10_000), SIGMA).kind == "integer"

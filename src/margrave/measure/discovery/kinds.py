@@ -178,8 +178,7 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     }
     if noisy.max() <= evident and noisy[TEXT] > held["number"]:  # noise hides all: see bench/LOG.md
         return Categorical(name=name, missing=missing, strict=False)
-    if missing is None and noisy[MISSING] > evident and noisy[MISSING] >= (1 - MAX_SLIP_SHARE) * noisy.sum():
-        # Values so few are slips, whatever they are: as numbers they would be drawn from a range of noise.
+    if missing is None and _is_empty(noisy, evident):
         return Categorical(name=name, values=(), other=OTHER, missing=True, strict=False)
     main = max(held, key=lambda kind: held[kind])
     if _is_mixed(held, main, noisy, evident):
@@ -203,6 +202,13 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))
     spelling = "0.0" if pointed else ""  # how many decimals there are is asked later
     return Integer(name=name, missing=missing, mark=mark, spelling=spelling, strict=False)
+
+
+def _is_empty(noisy: NDArray[np.float64], evident: float) -> bool:
+    """Whether nearly all cells are missing and no class of the others is evident: as numbers those few would
+    be drawn from a range of noise."""
+    hidden = bool(np.delete(noisy, MISSING).max() <= evident < noisy[MISSING])
+    return hidden and bool(noisy[MISSING] >= (1 - MAX_SLIP_SHARE) * noisy.sum())
 
 
 def _is_mixed(held: Mapping[str, float], main: str, noisy: NDArray[np.float64], evident: float) -> bool:
