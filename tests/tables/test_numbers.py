@@ -131,6 +131,7 @@ def test_extreme_quantiles_have_no_end_where_rows_may_lie_beyond(strict: bool) -
     groups = estimate_quantile(release, "n", 0.9, by="g", of="table")
     assert groups["a"].interval[1] == 119.0
     assert groups["b"].interval[1] == (119.0 if strict else math.inf)
+    assert math.isinf(groups.difference("b", "a").interval[1]) != strict
 
 
 def test_sampling_counts_what_lies_inside_bins() -> None:

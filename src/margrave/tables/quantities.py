@@ -225,17 +225,16 @@ def estimate_quantile(
         if of == "population":
             variances += q * (1.0 - q) * max(float(table[order].sum()), 0.0)
         least, greatest = ranges[0][order], ranges[1][order]
-        errors = np.sqrt(variances)
-        low, high = _possible_bins(sums, errors, level)
-        place, part = _place(table[order], q)
-        value = value_inside(column, int(order[place]), part)
-        lower, upper = float(least[low]), float(greatest[high])
-        value = min(max(value, lower), upper)
         if _takes_others(column):
             # Rows beyond a range count in its first and last bins. All of them may be of one group.
             beyond = OUTSIDE * everyone / max(float(table[order].sum()), 1e-300)
-            lower = -math.inf if low == 0 and q <= beyond else lower
-            upper = math.inf if high == len(order) - 1 and 1.0 - q <= beyond else upper
+            least[0] = -math.inf if q <= beyond else least[0]
+            greatest[-1] = math.inf if 1.0 - q <= beyond else greatest[-1]
+        errors = np.sqrt(variances)
+        low, high = _possible_bins(sums, errors, level)
+        lower, upper = float(least[low]), float(greatest[high])
+        inside, part = _place(table[order], q)
+        value = min(max(value_inside(column, int(order[inside]), part), lower), upper)
         error = (upper - lower) / (2.0 * _quantile(level))
         found[label] = NumberEstimate(value, error, (lower, upper), level)
         bins.append(QuantileBins(least, greatest, _contradict(sums, errors)))
