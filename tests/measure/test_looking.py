@@ -51,10 +51,10 @@ BOUNDS: tuple[Binned, ...] = (
 )
 
 
-def _discover(declared: Schema, rho: Fraction | None = None) -> tuple[Schema, Ledger]:
+def _discover(declared: Schema, rho: Fraction | None = None, seed: int = 1) -> tuple[Schema, Ledger]:
     source, _ = open_source(_rows())
     ledger = Ledger(epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP())
-    curator = Curator(source, ledger, SeededSource(1))
+    curator = Curator(source, ledger, SeededSource(seed))
     return curator.discover(declared, ledger.total / 3 if rho is None else rho), ledger
 
 
@@ -79,7 +79,10 @@ def test_bins_inside_declared_bounds_are_found() -> None:
     for name, near in (("age", 2.0), ("charge", 250.0), ("year", 3.0)):
         assert abs(_quantile(schema[name], 0.5) - float(rows[name].median())) < near
     assert _quantile(schema["age"], 0.99) > 82.0
-    assert 30_000.0 < _quantile(schema["charge"], 0.999) < 120_000.0
+    # The largest of a thousand rows are about as many as the noise, so that one draw of it may be far off.
+    charge = Schema((next(column for column in BOUNDS if column.name == "charge"),))
+    ends = [_quantile(_discover(charge, ledger.total / 15, seed)[0]["charge"], 0.999) for seed in range(5)]
+    assert 30_000.0 < float(np.median(ends)) < 120_000.0
     assert not [event.what for event in ledger.events if event.what in ("bounds of age", "bounds of seen")]
     assert {"spread of age", "spread of seen", "bounds of charge"} <= {event.what for event in ledger.events}
 

@@ -136,7 +136,7 @@ def calls_of(function: str, *, keyword: str = "") -> set[str]:
 def test_only_ledger_and_options_make_repeatable_bits() -> None:
     """The options only to check the seed; which rows an owner keeps is settled by the curator alone."""
     assert calls_of("RepeatableSource") == {"privacy/ledger/ledger.py", "run/options.py"}
-    assert calls_of("bound_owners", keyword="key") == {"measure/curator.py"}
+    assert calls_of("bound_owners", keyword="key") == {"measure/door.py"}
 
 
 def test_a_private_ledger_takes_no_repeatable_bits() -> None:
