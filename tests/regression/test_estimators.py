@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 import margrave as mg
 from margrave.errors import InputError
-from margrave.regression import LinearRegression, LogisticRegression, PoissonRegression, linear
+from margrave.regression import LinearRegression, LogisticRegression, PoissonRegression, linear, logistic
 from margrave.regression.encoding import encode_rows
 from margrave.schema.columns import Relative
 from margrave.schema.encode import encode
@@ -215,6 +215,9 @@ def test_columns_that_are_coded_by_others_are_told_from_columns_of_numbers() -> 
     assert coded.name not in found.columns
     assert f"left out: {coded.name}, whose codes say how they go with {coded.base}" in found.notes
     assert coded.name in linear(release, coded.base, features=[coded.name]).columns
+    other = logistic(release, "ward", positive="a")
+    assert {coded.name, coded.base} <= set(other.columns)
+    assert not any("left out" in note for note in other.notes)
     with pytest.raises(InputError, match=f"codes of '{coded.name}' say how it goes with '{coded.base}'"):
         linear(release, coded.name)
     with pytest.raises(InputError, match="Declare its bins"):

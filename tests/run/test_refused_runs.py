@@ -227,11 +227,19 @@ def _make_dictionary(folder: Path, odd: bool) -> Any:
     return pa.record_batch({"place": places, "age": pa.array([30] * 300)})
 
 
+def _make_arrow_dictionary(folder: Path, odd: bool) -> Any:
+    places = _make_dictionary(folder, odd).column("place")
+    return pd.DataFrame(
+        {"place": pd.arrays.ArrowExtensionArray(pa.chunked_array([places])), "age": [30] * 300}
+    )
+
+
 BEFORE_THE_ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "bytes in another encoding": (_write_bytes, {"text": TextFormat(encoding="cp1252")}),
     "a first row with a cell more": (_write_no_header, {"text": TextFormat(header=False, names=("a", "b"))}),
     "a category that is no text": (_make_categories, {}),
     "a dictionary's value that is no text": (_make_dictionary, {}),
+    "the same in a frame": (_make_arrow_dictionary, {}),
 }
 
 
