@@ -48,7 +48,8 @@ MAX_SLIP_SHARE = 0.02
 
 MAX_TEXT_SHARE = 0.25
 """Share of the numbers up to which texts are missing in a column that has numbers with decimals for certain,
-as results of a laboratory have: as codes these numbers would be cut to their first digits. Not measured."""
+as results of a laboratory have: as codes these would be cut to their first digits (bench/LOG.md, 2026-11-28).
+Where it should end was not measured."""
 
 PADDED_SHARE = 0.002
 """Least share of the rows with a needless zero in front that makes a column of digits one of codes."""
