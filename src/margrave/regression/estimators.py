@@ -18,6 +18,7 @@ from scipy.special import xlogy
 from margrave.errors import InputError, invalid
 from margrave.regression.coefficients import INTERCEPT, Coefficients
 from margrave.regression.encoding import count_rows, encode_rows
+from margrave.regression.families import r_squared
 from margrave.regression.fit import Options, Released, Rng, fit
 from margrave.tables.numbers import classes_of
 
@@ -146,9 +147,7 @@ class _Regression:
         return np.asarray(y, dtype=np.float64)
 
     def _score(self, truth: Floats, predicted: Floats) -> float:
-        total = float(((truth - truth.mean()) ** 2).sum())
-        left = float(((truth - predicted) ** 2).sum())
-        return 1.0 - left / total if total > 0.0 else float(left == 0.0)
+        return r_squared(truth, predicted)
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn, from 1.6 on, asks of an estimator; a target is a column of the release."""

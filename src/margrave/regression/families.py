@@ -95,3 +95,10 @@ def family_of(kind: str, likelihood: str = "exact") -> Family:
         return _QUADRATIC_LOGISTIC
     remedy = "Use likelihood='exact'."
     raise InputError(invalid("likelihood", "'exact', or 'quadratic' for logistic", remedy, got=likelihood))
+
+
+def r_squared(truth: Floats, predicted: Floats) -> float:
+    """The share of the variance of numbers that predictions explain; both of shape [rows], not empty."""
+    total = float(((truth - truth.mean()) ** 2).sum())
+    left = float(((truth - predicted) ** 2).sum())
+    return 1.0 - left / total if total > 0.0 else float(left == 0.0)

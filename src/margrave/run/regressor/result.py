@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.regression.encoding import Encoding, count_rows, encode_rows
+from margrave.regression.families import r_squared
 from margrave.regression.perturbed import PerturbedFit
 from margrave.release import Guarantee
 from margrave.schema.schema import Schema
@@ -152,9 +153,7 @@ class PerturbedRegression:
             raise InputError(invalid("rows", "one or more", "Pass held-out rows."))
         if self.kind == "logistic":
             return float(np.mean((self._predictor(rows) > 0.0) == (truth > 0.5)))
-        total = float(((truth - truth.mean()) ** 2).sum())
-        left = float(((truth - self._predictor(rows)) ** 2).sum())
-        return 1.0 - left / total if total > 0.0 else (1.0 if left == 0.0 else 0.0)
+        return r_squared(truth, self._predictor(rows))
 
     def table(self) -> pa.Table:
         """The coefficients as an Arrow table, one row a coefficient."""
