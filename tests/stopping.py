@@ -75,7 +75,7 @@ def killing(monkeypatch: pytest.MonkeyPatch, step: int, when: str) -> Iterator[l
         for cls in (Journal, BookRun):
             patch.setattr(cls, name, patched)
             patch.setattr(
-                cls, "discard", lambda self, refusal: self.release()
+                cls, "discard", lambda self, refusal, opened: self.release()
             )  # a killed process tidies nothing
         yield calls
 

@@ -133,7 +133,7 @@ def test_a_run_past_the_cap_is_refused_in_one_line(folder: Path) -> None:
     assert "out.csv" not in files(folder)
 
 
-def test_a_run_that_fails_before_it_asks_gives_all_back(
+def test_a_run_that_fails_before_it_asks_is_given_back_by_the_steward(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from margrave.measure.discovery.discover import Discovery
@@ -144,7 +144,12 @@ def test_a_run_that_fails_before_it_asks_gives_all_back(
     monkeypatch.setattr(Discovery, "run", fail)
     assert synthesize(folder).code == 2
     (run,) = rows(folder, "runs")
-    assert (run["state"], run["events"], run["rho_counted"]) == ("refused", 0, 0.0)
+    # The error may follow the rows, so that a later run must not be let in by it.
+    assert (run["state"], run["events"], run["rho_counted"]) == ("open", 0, run["rho"])
+    assert rows(folder, "show")[0]["left"] < 1.9
+    assert call("ledger", "close", folder / "s.book", run["run"]).code == 0
+    (run,) = rows(folder, "runs")
+    assert (run["state"], run["events"], run["rho_counted"]) == ("crashed", 0, 0.0)
     assert rows(folder, "show")[0]["left"] == pytest.approx(2.0)
     alone = (folder / "t.csv", "-e", 1, "-o", folder / "out.csv", "--ledger", folder / "alone.jsonl")
     assert call("synthesize", *alone).code == 2

@@ -397,7 +397,8 @@ class Synthesizer:
         """The run's ledger, opened before the table is, from what is public; `asked` are more such facts.
 
         Whether a book lists a run then follows from nothing in the rows: an error that does ends a run that
-        is there already. Leaving the ledger's block by an error gives the file, or the reservation, back.
+        is there already. Leaving the ledger's block by an error gives a file back; a reservation in a book
+        stays, since a later run that is let in would tell of it.
         """
         if resume is not False:
             check_clockless(self)

@@ -75,8 +75,8 @@ class BookedRun:
         analyst: Who asked, as they said; may be empty.
         header: What it promises.
         rho: What it reserved, exact.
-        state: "open" (going, killed, or ended in an error after a spend), "closed" (ended normally),
-            "refused" (ended in an error before any spend) or "crashed" (given up by the steward).
+        state: "open" (going, killed, or ended in an error once its table was opened), "closed" (ended
+            normally), "refused" (ended in an error before that) or "crashed" (given up by the steward).
         opened: When, to the minute.
         ended: When; None while open.
         events: How many spends it recorded.
@@ -379,16 +379,19 @@ class BookRun:
         """Stop here; the run stays open, and all it reserved stays reserved."""
         self._token = "released"  # noqa: S105  (no password: a word that no run's token is)
 
-    def discard(self, refusal: str) -> None:
-        """End in an error; one that recorded nothing gives its reservation back, another can be resumed.
+    def discard(self, refusal: str, opened: bool) -> None:
+        """End in an error; one that recorded nothing, and has opened no table, gives its reservation back.
 
+        **Privacy.** Once the table may have been opened, the error may follow its rows. Whether a later run
+        of somebody else fits under the cap must not: so the run stays open, and counts in full, until it is
+        resumed and ends or the steward gives it up.
         The reservation and the record of the refusal change in one transaction: a process killed before it
         leaves the run open, in full, and its attempt without an outcome.
         """
         with self._file.begin_write() as db:
             (count,) = db.execute("SELECT count(*) FROM events WHERE run = ?", (self.run,)).fetchone()
             mine = db.execute("SELECT state, token FROM runs WHERE id = ?", (self.run,)).fetchone()
-            if not count and mine == ("open", self._token):
+            if not opened and not count and mine == ("open", self._token):
                 change(db, "runs", self.run, state="refused", ended=current_minute(), token="")
             end_attempt(db, self._attempt, refusal)
         self._file.settle()

@@ -175,11 +175,12 @@ class RunJournal(Protocol):
     def release(self) -> None:
         """Stop here, so that another process may resume; nothing more is accepted from this one."""
 
-    def discard(self, refusal: str) -> None:
+    def discard(self, refusal: str, opened: bool) -> None:
         """End in an error: take back a run that recorded nothing, else as `release`.
 
         Args:
             refusal: The error in public words, for journals that keep it.
+            opened: Whether the table may have been opened by then, so that the error may follow its rows.
         """
 
     def forget(self) -> None:
@@ -323,7 +324,8 @@ def read_history(book: Book, dataset: str, attempt: int, neighbours: Neighbours)
     **Privacy.** An error that follows the rows ends a run before it spends anything, and one that ends well
     may spend less than it was let in for. So neither the list nor the total may say how a run ended: every
     run that was let in is listed and counts by all it reserved, which was settled before its table was
-    opened.
+    opened. Nor may it be told by who is let in later: a run that ends in an error once its table may have
+    been opened keeps its reservation, until the steward gives it up (`BookRun.discard`).
 
     Args:
         book: The book.

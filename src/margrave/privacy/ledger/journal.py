@@ -228,8 +228,8 @@ class Journal:
 
     release = close
 
-    def discard(self, refusal: str) -> None:
-        """Remove the file of a run that recorded nothing."""
+    def discard(self, refusal: str, opened: bool) -> None:
+        """Remove the file of a run that recorded nothing: nobody else reads it, whatever the error was."""
         self._broken = True
         # Looked at and removed while it is locked: once it is free, another process may resume it and spend.
         # Windows removes no open file; there an empty ledger stays, which may be resumed.

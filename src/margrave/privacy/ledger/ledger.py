@@ -379,19 +379,20 @@ class Ledger:
         if self._journal is not None:
             self._journal.release()
 
-    def discard(self, error: BaseException | None = None) -> None:
+    def discard(self, error: BaseException | None = None, *, opened: bool = False) -> None:
         """End a run in an error.
 
-        One that has recorded nothing gives its file or its reservation back; another stays spent and can be
-        resumed. A book keeps a record of the refusal in either case.
+        One that has recorded nothing gives its file back, and its reservation unless the table may have been
+        opened; another stays spent and can be resumed. A book keeps a record of the refusal in either case.
 
         Args:
             error: Why; None if nobody wants the run any more.
+            opened: Whether the table may have been opened, so that the error may follow its rows.
         """
         from margrave.privacy.ledger.book_run import describe_refusal
 
         if self._journal is not None:
-            self._journal.discard("given back" if error is None else describe_refusal(error))
+            self._journal.discard("given back" if error is None else describe_refusal(error), opened)
 
     def forget(self) -> None:
         """Drop the stored answers: the release has been saved."""
@@ -449,7 +450,7 @@ class Ledger:
         if kind is None:
             self.close()
         else:
-            self.discard(error)
+            self.discard(error, opened=True)
 
     def __repr__(self) -> str:
         return (
