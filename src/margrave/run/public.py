@@ -30,6 +30,7 @@ from margrave.schema.frame import TEXT_FILE
 from margrave.schema.given import Given, given_values
 from margrave.schema.schema import Schema
 from margrave.schema.storage.arrow import arrow_type
+from margrave.schema.storage.forms import copy_values
 
 if TYPE_CHECKING:
     from margrave.measure.public import PublicPart
@@ -163,7 +164,7 @@ def unpack_table(release: Release) -> Any:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError):
         raise ReleaseError(invalid("public", "an Arrow table", "The release is damaged.")) from None
-    return table
+    return copy_values(table)  # of releases made before columns were packed by their values alone
 
 
 def pick_rows(table: Any, rows: int, rng: np.random.Generator) -> Any:
@@ -201,7 +202,7 @@ def modelled_names(names: Sequence[str], schema: Schema) -> list[str]:
 
 
 def attach_columns(rows: Any, public: Any, kind: str, dtypes: Mapping[str, str]) -> Any:
-    """The drawn rows with the public columns put in as they are, bit for bit.
+    """The drawn rows with the public columns put in as they are, value for value.
 
     Args:
         rows: A pandas or polars frame or an Arrow table, with the private columns.

@@ -250,3 +250,40 @@ def number_spelling(label: object) -> str | None:
         return str(label)
     number = number_of(label)
     return None if number is None else str(number_texts(pa.array([number]))[0])
+
+
+PIECE = 1 << 16
+"""Rows of a piece of a column that is copied: so few that the texts of one fit into Arrow's short offsets."""
+VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
+"""Types of text that point into memory they share, and the type that holds the same texts."""
+
+
+def copy_values(table: Any) -> Any:
+    """An Arrow table of the same values, in new memory that follows from them and from nothing else.
+
+    A missing value is a bit beside a number, and the number that was there before may still be; so may rows
+    before and behind those that a slice has left. `take` writes zeros for what is missing. How a column is
+    cut into chunks may follow from columns beside it, as it does where a text file is read by blocks; pieces
+    have as many rows as any table's.
+
+    Args:
+        table: Columns without dictionaries.
+    """
+    columns = []
+    for column in table.columns:
+        pieces = []
+        for start in range(0, max(table.num_rows, 1), PIECE):
+            chunks = column.slice(start, PIECE).chunks
+            whole = pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
+            pieces.append(_take_all(whole))
+        columns.append(pa.chunked_array(pieces, column.type))
+    return pa.table(columns, names=table.column_names)
+
+
+def _take_all(array: Any) -> Any:
+    """The same values in new memory, zeros where one is missing."""
+    places = pa.array(np.arange(len(array)))
+    wider = VIEWS.get(str(array.type))
+    if wider is None:
+        return array.take(places)
+    return array.cast(wider).take(places).cast(array.type)  # Arrow takes nothing out of views
