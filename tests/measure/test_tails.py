@@ -61,6 +61,23 @@ def test_short_tails_and_noise_get_no_law() -> None:
     assert fit_tail(_seen(two, 40.0), 53_000) is None  # a second heap is no tail
 
 
+def test_no_law_begins_behind_a_cell_of_zero_alone() -> None:
+    """Its scale would be the smallest float there is, and all amounts would become zeros."""
+    rng = np.random.default_rng(2)
+    values = np.where(rng.random(12_000) < 0.905, 0.0, 300.0 * rng.pareto(1.2, 12_000))
+    edges = np.concatenate([[0.0, 5e-324], 2.0 ** np.arange(5.0, 18.0, 0.25)])
+    exact = np.histogram(values, edges)[0]
+    alone = np.arange(len(exact)) == 0
+    for _ in range(20):
+        noisy = exact + rng.normal(0.0, 60.0, len(exact))
+        weights = np.where(alone, noisy, exact)
+        found = Histogram(edges, noisy, np.full(len(exact), 60.0**2), weights, alone)
+        tail = fit_tail(found, 12_000)
+        weighed = found if tail is None else weigh_tail(found, tail)
+        assert np.isfinite(weighed.weights).all()
+        assert weighed.weights[1:].sum() == pytest.approx(weights[1:].sum())
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_last_bin_ends_where_less_than_a_row_is_expected(whole: bool) -> None:
     values = 1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0)

@@ -312,7 +312,8 @@ def fit_tail(found: Histogram, rows: float) -> Tail | None:
     start = int(np.searchsorted(-above, -TAIL_SHARE * total, side="left"))
     cells = np.arange(start, len(found.noisy))
     cells = cells[~found.alone[cells]]
-    if total <= 0 or len(cells) < CELLS or found.edges[start] <= 0:
+    # Behind a cell of 0 alone begins the next number there is, from which no law could be scaled.
+    if total <= 0 or len(cells) < CELLS or found.edges[start] <= np.finfo(np.float64).tiny:
         return None
     edge, weight = float(found.edges[start]), float(found.weights[cells].sum())
     # Scales are in units of where half of the tail's weight lies, so that one grid serves all columns.
