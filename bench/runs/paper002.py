@@ -226,6 +226,8 @@ def write_page(outcomes: Path, page: Path) -> None:
         "and triples that hold a private column; smaller is better. `replace` is what margrave promises,",
         "`paper` is the paper's accounting, for comparison with its text alone.",
         "",
+        SETTINGS,
+        "",
         *compare_methods(cells),
         *list_paper(cells),
         *list_labels(outcomes),
@@ -246,19 +248,17 @@ def write_page(outcomes: Path, page: Path) -> None:
     page.write_text("\n".join([*lines, "", *list_public_rows(outcomes.with_name(ROWS)), ""]))
 
 
+SETTINGS = """Settings: `1`, `2` and `3` are Adult with its columns shuffled by that seed, the first ones
+public; `file` is Adult in file order, the first ones public; `leads` is Adult with age, relationship,
+capital-gain and income private, all others public; `census` is census_income_kdd, the first columns in file
+order public; `reduced` is Adult's first eight columns, the first six public. "8 of 15" is how many of how
+many columns are public."""
+
+
 def compare_methods(cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> list[str]:
     """What `auto public` does over Conditional AIM and over `auto` that is told of no public column."""
-    lines = [
-        "## What a user gets, beside Conditional AIM and beside knowing nothing",
-        "",
-        '`Synthesizer("auto", public=...)` at `replace`: its errors over those of the other, from the',
-        "means of the runs below, of which most cells have one, those at .2 four to twenty-two. Below 1",
-        "it is ahead. The farthest from it are choice 2 with three quarters public and choice 3 with half",
-        "at .2: .79, with standard errors of .01 and .02 (bench/LOG.md).",
-        "",
-        "| setting | public | epsilon | pairs over conditional_aim | triples | pairs over auto | triples |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    ratios: dict[tuple[str, str], dict[tuple[Any, ...], float]] = defaultdict(dict)
+    lines = []
     for key in sorted(cells, key=lambda k: (*map(str, k[:2]), k[2], k[3])):
         if key[0] != "replace" or key[4] != "auto public":
             continue
@@ -267,10 +267,59 @@ def compare_methods(cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> list[
             for what in ("pairs", "triples"):
                 rival = cells.get((*key[:4], other))
                 shown.append(f"{_mean(own, what) / _mean(rival, what):.2f}" if rival else "")
+                if rival:
+                    ratios[other, what][key] = _mean(own, what) / _mean(rival, what)
         start = f"| {key[1]} | {own[0]['public']} of {own[0]['columns']} | {key[3]:g} "
         if any(shown):
             lines.append(f"{start}| {' | '.join(shown)} |")
-    return [*lines, ""]
+    head = [
+        "## What a user gets, beside Conditional AIM and beside knowing nothing",
+        "",
+        '`Synthesizer("auto", public=...)` at `replace`: its errors over those of the other, from the',
+        f"means of the runs below; below 1 it is ahead. {_tell_runs(cells)}",
+        "",
+        *(_tell_span(cells, *pair, found) for pair, found in ratios.items()),
+        "",
+        "| setting | public | epsilon | pairs over conditional_aim | triples | pairs over auto | triples |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    return [*head, *lines, ""]
+
+
+def _tell_runs(cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> str:
+    """How many runs the cells of the comparison have, by method and epsilon."""
+    parts = []
+    for method in ("auto public", "conditional_aim", "auto"):
+        counts: dict[float, list[int]] = defaultdict(list)
+        for key, runs in cells.items():
+            if key[0] == "replace" and key[4] == method:
+                counts[key[3]].append(len(runs))
+        spans = [f"{_span(counts[epsilon])} at {epsilon:g}" for epsilon in sorted(counts)]
+        parts.append(f"`{method}` {', '.join(spans)}")
+    return f"Runs a cell, least and most: {'; '.join(parts)}."
+
+
+def _span(counts: list[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _tell_span(
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]],
+    other: str,
+    what: str,
+    found: dict[tuple[Any, ...], float],
+) -> str:
+    """The least and the greatest ratio, and where they are."""
+    places = []
+    for key in (min(found, key=found.__getitem__), max(found, key=found.__getitem__)):
+        run = cells[key][0]
+        where = f"{key[1]}, {run['public']} of {run['columns']}, epsilon {key[3]:g}"
+        places.append(f"{found[key]:.2f} ({where})")
+    ahead = sum(ratio < 1 for ratio in found.values())
+    return (
+        f"- {what} over `{other}`: from {places[0]} to {places[1]}; below 1 in {ahead} of {len(found)} cells."
+    )
 
 
 def list_paper(cells: dict[tuple[Any, ...], list[dict[str, Any]]]) -> list[str]:
