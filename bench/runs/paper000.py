@@ -29,6 +29,7 @@ from typing import Any
 import paper000_fits as fits
 
 from margrave.benchmark import markdown, pictures
+from margrave.benchmark.page import RUNS
 from margrave.benchmark.pictures import Level, Line, document, lines_panel
 from margrave.benchmark.results import Findings, read_results
 from margrave.files import write_text
@@ -251,7 +252,8 @@ def page(args: argparse.Namespace) -> None:
     for name, text in _pictures(found, paper, protected).items():
         write_text(home / f"{name}.svg", text)
         links[name] = f"![{name}](pictures/{args.out.stem}/{name}.svg)"
-    parts = [_said("head"), coverage(found), _said("notes")]
+    parts = [_said("head"), coverage(found), "## When it ran", RUNS, markdown.list_runs(found.ordered)]
+    parts += [_said("notes")]
     parts += ["## Tables", _said("tables"), markdown.tables(found, told)]
     parts += ["## Ratios, as figures 1 and 2", links["ratios"]]
     parts += ["The paper's own, from its tables 1 and 2:", links["ratios-paper"]]

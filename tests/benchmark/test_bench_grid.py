@@ -107,6 +107,13 @@ def test_the_fingerprint_of_a_script_is_its_text(tmp_path: Path) -> None:
     assert method_entry(write_script(tmp_path, "mine", "rows += 1"), HERE).digest != first
 
 
+def test_the_summary_of_a_script_is_the_first_line_of_its_docstring(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    for text, said in (('"""Rows of mine.\n\nMore."""\n', "Rows of mine."), ("x = 1\n", ""), ("x =\n", "")):
+        path.write_text(text, encoding="utf-8")
+        assert method_entry(str(path), HERE).summary == said
+
+
 def test_a_peer_names_its_adapter(tmp_path: Path) -> None:
     spec = tmp_path / "theirs.toml"
     spec.write_text('kind = "peer"\nadapter = "run.py"', encoding="utf-8")

@@ -107,6 +107,33 @@ def test_the_page_says_what_was_found(tmp_path: Path) -> None:
     assert str(tmp_path) not in page
 
 
+def test_the_page_says_when_cells_ran_how_many_and_under_which_limits(tmp_path: Path) -> None:
+    home = folder(tmp_path / "bench")
+    made = [one | {"max_seconds": 60.0, "versions": {"commit": "abc"}} for one in outcomes()]
+    later = outcome("toy", "aim", 4.0, 4, day="2026-02-03", **scored(0.1))
+    write_results([*made, later], home / "results.parquet")
+    (home / "words.md").write_text("It was a hot day.\n", encoding="utf-8")
+    page = write_page(home, tmp_path / "docs.md")[0].read_text(encoding="utf-8")
+    assert "| aim | 2026-01-01 | abc | 1 of 1 | 6 of 7 | 60 |" in page
+    assert "| aim | 2026-02-03 | not recorded | 1 of 1 | 1 of 1 |  |" in page
+    assert "inside the intervals for the most part" in page
+    assert "\n\nIt was a hot day.\n\n## Tables" in page
+
+
+def test_a_page_of_single_runs_says_that_it_has_no_intervals(tmp_path: Path) -> None:
+    home = folder(tmp_path / "bench")
+    write_results([one for one in outcomes() if one["repeat"] == 0], home / "results.parquet")
+    page = write_page(home, tmp_path / "docs.md")[0].read_text(encoding="utf-8")
+    assert "One run a cell: no figure has an interval" in page
+    assert "for the most part" not in page
+    assert "Whiskers" not in page
+
+
+def test_a_page_without_the_method_to_divide_by_names_the_option(tmp_path: Path) -> None:
+    page = write_page(folder(tmp_path / "bench"), tmp_path / "docs.md", against="gem")[0]
+    assert "`margrave bench report FOLDER --against aim`" in page.read_text(encoding="utf-8")
+
+
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     home = folder(tmp_path / "bench")
     first = write_page(home, tmp_path / "docs.md")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from margrave.benchmark.results import Findings
+from margrave.benchmark.results import Findings, Outcome
 from margrave.evaluation.score import Summary
 
 SIGNIFICANT_DIGITS = 3
@@ -61,7 +61,10 @@ def tables(found: Findings, told: Mapping[str, Any]) -> str:
 def glance(found: Findings, against: str) -> str:
     """Mean log2 ratio of each method's errors to another's, over all tables and epsilons."""
     if against not in found.methods:
-        return f"{against} was not run, so there is nothing to hold the methods against."
+        return (
+            f"{against} was not run, so there is nothing to hold the methods against: name one that was, "
+            f"such as `margrave bench report FOLDER --against {found.methods[0]}`."
+        )
     rows = []
     for metric in found.metrics:
         cells = []
@@ -145,6 +148,51 @@ def failures(found: Findings) -> str:
         for one in found.failures
     ]
     return table(["table", "method", "epsilon", "repeat", "how", "stage", "reason"], rows)
+
+
+def list_runs(outcomes: Sequence[Outcome]) -> str:
+    """When the cells of each method ran, on which code, how often each, and under which limits."""
+    cells: dict[tuple[str, str], list[Outcome]] = {}
+    for one in outcomes:
+        cells.setdefault((str(one["method"]), str(one.get("day") or "not recorded")), []).append(one)
+    rows = []
+    for method in dict.fromkeys(str(one["method"]) for one in outcomes):
+        for day in sorted(day for name, day in cells if name == method):
+            there = cells[method, day]
+            done = [one for one in there if one["status"] == "done"]
+            tables = {str(one["data"]) for one in there}, {str(one["data"]) for one in done}
+            commits = {str(one["versions"].get("commit", "not recorded")) for one in there}
+            limits = sorted({one["max_seconds"] for one in there if one.get("max_seconds") is not None})
+            rows.append(
+                [
+                    method,
+                    day,
+                    ", ".join(sorted(commits)),
+                    f"{len(tables[1])} of {len(tables[0])}",
+                    f"{len(done)} of {len(there)}",
+                    ", ".join(f"{seconds:g}" for seconds in limits),
+                ]
+            )
+    return table(["method", "day", "commits", "tables", "runs done", "limits, s"], rows)
+
+
+ALONE = "One run a cell: no figure has an interval, and no difference a standard error."
+
+
+def describe_repeats(found: Findings) -> str:
+    """What the runs a cell, of methods whose noise differs between runs, say of intervals."""
+    counts = {
+        len(runs)
+        for name in found.tables
+        for method in found.methods
+        for epsilon in found.epsilons
+        if (runs := found.runs(name, method, epsilon))
+    }
+    if max(counts, default=0) <= 1:
+        return ALONE
+    if min(counts) == 1:
+        return "Figures without an interval are of one run."
+    return ""
 
 
 def machines(found: Findings) -> str:

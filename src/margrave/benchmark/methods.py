@@ -15,6 +15,7 @@ and the adapter leaves there
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -121,7 +122,8 @@ def method_entry(word: str, base: Path) -> MethodEntry:
         return MethodEntry(word, "reference", REFERENCES[word])
     path = base / word
     if path.suffix == ".py" and path.is_file():
-        return MethodEntry(check_name(path.stem, "methods"), "script", "", {}, path.resolve())
+        name = check_name(path.stem, "methods")
+        return MethodEntry(name, "script", _read_summary(path), {}, path.resolve())
     if path.suffix in SUFFIXES and path.is_file():
         return _read_method_entry(path)
     # Files come first, since a name that margrave does not have makes it look into installed extensions.
@@ -132,6 +134,15 @@ def method_entry(word: str, base: Path) -> MethodEntry:
         return MethodEntry(word, "margrave", method.summary, settings)
     known = f"one of {sorted([*METHODS, *REFERENCES])}, NAME+target, or a .py, .toml or .json file"
     raise InputError(invalid("methods", known, "Check the spelling.", got=word))
+
+
+def _read_summary(script: Path) -> str:
+    """The first line of a script's docstring; nothing of a script that has none or cannot be parsed."""
+    try:
+        told = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8")))
+    except (OSError, ValueError, SyntaxError):
+        told = None
+    return (told or "").partition("\n")[0].strip()
 
 
 def _read_method_entry(path: Path) -> MethodEntry:

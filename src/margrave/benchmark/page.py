@@ -29,8 +29,12 @@ the same cuts. A figure is the mean over runs ± half of its 95 % Student interv
 *real* puts the rows that were learned from in the place of the synthetic ones, *bootstrap* as many drawn from
 them with replacement, *shuffled* the same rows with each column shuffled by itself."""
 SETTINGS = """delta {delta:g}, add or remove one row; {share:.0%} of the rows held out; seed {seed} for split,
-sampling and metrics. The noise is secure and has no seed, so another run gives other figures, inside the
-intervals for the most part. The tables are also in `{tex}`."""
+sampling and metrics. The noise is secure and has no seed, so another run of the same code gives other
+figures{inside}. The tables are also in `{tex}`."""
+INSIDE = ", inside the intervals for the most part"
+RUNS = """A cell keeps the day and the commit of the code that made it (+: changed since that commit); code
+that came later may give other figures. Tables and runs are those that were done, of those that were tried; a
+limit is of a whole cell, in seconds of wall time."""
 GLANCE = """Mean of log2(error / {against}'s error) over tables and epsilons, and over how many of them: -1 is
 half the error, +1 twice. A score of which higher is better counts as its distance from the best there is."""
 DRAWN = """Whiskers are 95 % intervals, drawn to half and to twice the mean at most."""
@@ -53,7 +57,7 @@ def check_page(path: Path, param: str) -> None:
 def write_page(
     folder: Path, out: Path, *, metrics: Sequence[str] | None = None, against: str = "aim"
 ) -> list[Path]:
-    """Write the report of a benchmark.
+    """Write the report of a benchmark; what the folder's words.md says comes after the introduction.
 
     Args:
         folder: The benchmark's folder.
@@ -79,7 +83,8 @@ def write_page(
     tex = out.with_suffix(".tex")
     write_text(tex, latex(found))
     links = {name: f"![{title}](pictures/{out.stem}/{name}.svg)" for name, (title, _) in drawn.items()}
-    write_text(out, _write_page(found, _read_description(folder), links, against, tex.name))
+    told, words = _read_description(folder), _read_words(folder)
+    write_text(out, _write_page(found, told, words, links, against, tex.name))
     return [out, tex, *(home / f"{name}.svg" for name in drawn)]
 
 
@@ -114,21 +119,30 @@ def _draw_pictures(found: Findings, against: str) -> dict[str, tuple[str, str]]:
 
 
 def _write_page(
-    found: Findings, told: Mapping[str, Any], links: Mapping[str, str], against: str, tex: str
+    found: Findings,
+    told: Mapping[str, Any],
+    words: Sequence[str],
+    links: Mapping[str, str],
+    against: str,
+    tex: str,
 ) -> str:
     parts = [
         "# Benchmark",
         INTRODUCTION,
-        SETTINGS.format(**({"delta": 0.0, "share": 0.0, "seed": 0} | told["settings"]), tex=tex),
+        _write_settings(found, told, tex),
+        *words,
         "## Tables",
         markdown.tables(found, told),
         "## Methods",
         _list_methods(found, told),
+        "## When it ran",
+        RUNS,
+        markdown.list_runs(found.ordered),
         "## At a glance",
-        GLANCE.format(against=against),
+        *([GLANCE.format(against=against)] if against in found.methods else []),
         markdown.glance(found, against),
         "## Pictures",
-        DRAWN,
+        *([] if _is_alone(found) else [DRAWN]),
         *links.values(),
         *(part for name in found.tables for part in (f"## Scores: {name}", markdown.scores(found, name))),
         "## Time and memory",
@@ -142,6 +156,23 @@ def _write_page(
         markdown.machines(found),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _write_settings(found: Findings, told: Mapping[str, Any], tex: str) -> str:
+    said = {"delta": 0.0, "share": 0.0, "seed": 0} | told["settings"]
+    written = SETTINGS.format(**said, inside="" if _is_alone(found) else INSIDE, tex=tex)
+    return f"{written}\n{markdown.describe_repeats(found)}".rstrip()
+
+
+def _is_alone(found: Findings) -> bool:
+    """Whether every cell has one run, so that there are no intervals."""
+    return markdown.describe_repeats(found) == markdown.ALONE
+
+
+def _read_words(folder: Path) -> list[str]:
+    """What whoever ran the benchmark says of it: the folder's words.md, if there is one."""
+    path = folder / "words.md"
+    return [path.read_text(encoding="utf-8").strip()] if path.is_file() else []
 
 
 def _list_methods(found: Findings, told: Mapping[str, Any]) -> str:

@@ -229,6 +229,12 @@ class Findings:
         return None if best is None else best - found.mean
 
     @property
+    def ordered(self) -> tuple[Outcome, ...]:
+        """All cells, in the order of methods, references last."""
+        places = {name: place for place, name in enumerate((*self.methods, *self.references))}
+        return tuple(sorted(self.outcomes, key=lambda one: places[str(one["method"])]))
+
+    @property
     def failures(self) -> tuple[Outcome, ...]:
         """Cells that failed, by key."""
         failed = (one for one in self.outcomes if one["status"] != "done")
