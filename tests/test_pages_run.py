@@ -6,6 +6,8 @@ readers of the page do not see: `<!-- not run: the reason -->`. A block that is 
 
 from __future__ import annotations
 
+import csv
+import math
 import re
 import shlex
 from dataclasses import dataclass
@@ -67,6 +69,19 @@ def run_command(line: str) -> None:
     assert not {"|", "&&", ">", ";"} & set(words), f"a shell is needed for: {line}"
     done = call(*words)
     assert done.code == 0, f"{line}\n{done.err}"
+    if words[0] == "regress" and "--out" in words:
+        check_coefficients(Path(words[words.index("--out") + 1]))
+
+
+def check_coefficients(path: Path) -> None:
+    """A regression that a page prints has intervals: the release holds the tables that they take."""
+    with path.open(newline="", encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    assert rows
+    for row in rows:
+        numbers = [float(row[name]) for name in ("estimate", "std_error", "lower", "upper")]
+        assert all(map(math.isfinite, numbers)), row
+        assert row["identified"] == "true", row
 
 
 def run_page(page: str, names: dict[str, Any]) -> None:
