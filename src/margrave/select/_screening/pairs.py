@@ -60,8 +60,8 @@ MIN_RARE_SIGNAL = 4.0
 attribute of two codes and less variance is asked for all the same. Not varied (bench/LOG.md)."""
 RARE_TABLES, MIN_RARE_DEVIATIONS = 8, 3.0
 """Most tables that are bought of one rare code's attribute, and the least distance of a rank product from
-independence for it, over its noise. Eight were chosen on one table among 4, 8, 16 and 32 (docs/auto.md); the
-distance was not varied."""
+independence for it, over its noise. Eight were chosen on one table among 4, 8, 16 and 32
+(docs/auto-ablation.md); the distance was not varied."""
 MAX_OTHERS = 0.05
 """What other codes may hold of an attribute of two codes, such as missing values. Not varied."""
 
