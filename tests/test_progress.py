@@ -155,3 +155,15 @@ def test_a_bar_shows_a_step_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> Non
     with listen_to_steps(False) as listen:
         listen(Step("fit", "a model", 0, 0.5, 2.0))
     assert "a model" in text.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_message_is_shown_as_it_is_written(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closing tag that nothing opened ended a paid run, and others were left out of what is shown."""
+    text: Any = io.StringIO()
+    made = Console(file=text, width=160, force_terminal=terminal)
+    monkeypatch.setattr(console, "Console", lambda **_: made)
+    for name in ("income [/EUR]", "[bold]", "[red]x[/red]", ":smile:", "{task.id}"):
+        with listen_to_steps(False) as listen:
+            listen(Step("select", f"{name} x sex", 1, 0.5, 2.0))
+        assert f"{name} x sex" in text.getvalue()

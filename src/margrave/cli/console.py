@@ -58,15 +58,16 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__
 
 @contextmanager
 def _draw_bar(console: Console) -> Iterator[OnStep]:
+    # A message may name a column, whose brackets are no markup: that of "income [/EUR]" would end a paid run.
     columns = (
-        TextColumn("{task.fields[stage]:<8}"),
+        TextColumn("{task.fields[stage]:<8}", markup=False),
         BarColumn(),
         TaskProgressColumn(text_format="rho {task.percentage:>3.0f}%"),
         TextColumn("round {task.fields[round]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[message]}", style="dim"),
+        TextColumn("{task.fields[message]}", style="dim", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=1.0, stage="read", round=0, message="")
@@ -96,7 +97,8 @@ def _print_lines(console: Console) -> OnStep:
         if changed:
             began = now - step.waiting
         taken = f", {now - began:.0f} s" if now - began >= AGAIN else ""
-        console.print(line + taken, highlight=False, soft_wrap=True)
+        # As written: a column's name may hold brackets, or a word between colons, which are no markup here.
+        console.print(line + taken, markup=False, emoji=False, highlight=False, soft_wrap=True)
         seen.add(step.stage)
         told, latest = now, line
 
