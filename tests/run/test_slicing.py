@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,53 @@ def test_a_book_has_releases_and_broken_attempts_on_record(tmp_path: Path) -> No
     found = mg.slicing.release(_matrix(50), epsilon=1.0, delta=1e-6, **asked)
     assert found.guarantee.epsilon <= 1.0
     assert [one.refused for one in kept.attempts()] == [True, False]
+
+
+class _Odd:
+    """A cell whose code fails when it is read."""
+
+    def __float__(self) -> float:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ([[0.5, 0.5]] * 3, [[0.5, 0.5], [0.5, 0.5], [0.5]]),
+        ([[0.5, 0.5]] * 3, [[0.5], [0.5, 0.5], [0.5, 0.5]]),
+        ([[0.5, 0.5]] * 3, [[0.5, 0.5], [0.5, [0.5]], [0.5, 0.5]]),
+        (np.full((3, 2), 0.5, object), np.array([[0.5, 0.5], [0.5, _Odd()], [0.5, 0.5]], object)),
+        (pd.DataFrame([[0.5, 0.5]] * 3), pd.DataFrame([[0.5, 0.5], [0.5, _Odd()], [0.5, 0.5]])),
+    ],
+    ids=["list", "first row", "cell", "array", "frame"],
+)
+def test_whether_a_run_is_on_record_follows_from_no_row(good: Any, bad: Any, tmp_path: Path) -> None:
+    """What a later release says of the data set is the same beside either neighbour."""
+    told = []
+    for name, rows in (("good", good), ("bad", bad)):
+        kept = Book.create(tmp_path / f"{name}.book")
+        kept.cap("people", 9.0, 1e-4, Neighbours(Unit(), "replace_one"))
+        asked: dict[str, Any] = {"ledger": kept, "dataset": "people", "adjacency": "replace_one"}
+        with suppress(InputError, RuntimeError):
+            mg.slicing.release(rows, epsilon=1.0, delta=1e-6, **asked)
+        frame = pd.DataFrame({"c": ["a", "b"] * 20})
+        later = mg.Synthesizer("independent", epsilon=1.0, **asked).fit(frame)
+        history = later.release.provenance.history
+        assert history is not None
+        assert [one.refused for one in kept.attempts()] == [name == "bad", False]
+        told.append(history.to_json())
+    assert told[0] == told[1]
+    assert len(told[0]["earlier"]) == 1
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros((2, 0)), np.array([["a"]]), pd.Series([0.5])])
+def test_what_is_no_matrix_by_its_type_reserves_no_run(wrong: Any, tmp_path: Path) -> None:
+    kept = Book.create(tmp_path / "steward.book")
+    kept.cap("people", 9.0, 1e-4, Neighbours(Unit(), "replace_one"))
+    asked: dict[str, Any] = {"ledger": kept, "dataset": "people", "adjacency": "replace_one"}
+    with pytest.raises(InputError, match="X must be a matrix"):
+        mg.slicing.release(wrong, epsilon=1.0, delta=1e-6, **asked)
+    assert (len(kept.attempts()), len(kept.runs())) == (1, 0)
 
 
 @pytest.mark.parametrize(

@@ -223,13 +223,13 @@ def release(
     with location.attempt() as attempt:
         from margrave.engines.opening import open_source
 
-        numbers = _check_matrix(X, max_memory)
-        names = tuple(f"x{place}" for place in range(numbers.shape[1]))
-        source, _ = open_source(_encode(numbers, names, grid))
-        keep = location.keep({"question": f"noisy copies of {len(names)} numbers"}, attempt=attempt)
+        keep = location.keep({"question": f"noisy copies of {_check_shape(X, max_memory)}"}, attempt=attempt)
         neighbours = Neighbours(Unit(), adjacency)
         with Ledger(epsilon=epsilon, delta=delta, neighbours=neighbours, accountant=GDP(), keep=keep) as book:
-            curator = Curator(source, book)
+            # No row is looked at before the run is on record: whether it is may follow from none.
+            numbers = _check_matrix(X, max_memory)
+            names = tuple(f"x{place}" for place in range(numbers.shape[1]))
+            curator = Curator(open_source(_encode(numbers, names, grid))[0], book)
             curator.discover(_declare_levels(names, len(grid)))
             asked = RowNumbers(names, ((grid / scale)[None, :],) * len(names), constant=False)
             cut = None if longest is None else longest / scale
@@ -260,6 +260,23 @@ def _declare_levels(names: Sequence[str], levels: int) -> Schema:
     return Schema(tuple(Integer(name=name, edges=edges, missing=False, strict=False) for name in names))
 
 
+def _check_shape(X: Any, max_memory: int | None) -> str:
+    """What X is in words, from its shape and its type alone: arrays and frames say theirs, lists do not.
+
+    Raises:
+        InputError: It is no matrix of numbers, whatever its rows hold, or a release of it would not fit into
+            memory.
+    """
+    shape = getattr(X, "shape", None)
+    if not isinstance(shape, tuple):  # how many numbers a list has is a matter of its rows
+        return "rows of numbers"
+    kind = X.dtype.kind if isinstance(X, np.ndarray) else "O"
+    if len(shape) != 2 or not shape[1] or kind not in "biufO":
+        raise _no_matrix()
+    _check_memory(shape[0] * shape[1], max_memory)
+    return f"{shape[1]} numbers"
+
+
 def _check_matrix(X: Any, max_memory: int | None) -> NDArray[Any]:
     """X as an array of numbers with two axes.
 
@@ -268,13 +285,27 @@ def _check_matrix(X: Any, max_memory: int | None) -> NDArray[Any]:
     """
     found = _read_numbers(X)
     if found.ndim != 2 or not found.shape[1] or found.dtype.kind not in "biuf":
-        remedy = "Give a NumPy array; flatten images to one row each."
-        raise InputError(invalid("X", "a matrix of numbers, [rows, features]", remedy))
+        raise _no_matrix()
+    _check_memory(found.size, max_memory)
+    return found
+
+
+def _no_matrix() -> InputError:
+    """The error about an X that is no matrix of numbers."""
+    remedy = "Give a NumPy array; flatten images to one row each."
+    return InputError(invalid("X", "a matrix of numbers, [rows, features]", remedy))
+
+
+def _check_memory(numbers: int, max_memory: int | None) -> None:
+    """Check that a release of so many numbers fits into memory.
+
+    Raises:
+        InputError: It does not.
+    """
     limit = machine_memory() if max_memory is None else max_memory
-    if limit is not None and found.size * COPY_BYTES > limit:
+    if limit is not None and numbers * COPY_BYTES > limit:
         remedy = "Release fewer rows or features, or raise max_memory."
         raise InputError(invalid("X", f"of at most {limit // COPY_BYTES} numbers for this memory", remedy))
-    return found
 
 
 def _read_numbers(X: Any) -> NDArray[Any]:
