@@ -6,6 +6,7 @@ import csv
 import json
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ import margrave as mg
 from command_line import call
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, NoisyMarginal
+from margrave.run.regressor import Regressor
+from margrave.run.regressor.result import PerturbedRegression
 from margrave.tables.files import Tables
 
 SCHEMA = mg.Schema(
@@ -129,6 +132,57 @@ def test_a_table_is_regressed_where_it_is_said_that_this_spends(
     again = call("regress", table, *words)
     assert again.code == 2
     assert "--force" in again.err
+
+
+@pytest.mark.parametrize("failing", ["out", "report"])
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_what_was_paid_for_is_printed_where_it_cannot_be_written(
+    people: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: str,
+    quiet: tuple[str, ...],
+) -> None:
+    """A folder that is gone by then: a regression cannot be resumed, and another one would spend again."""
+    table, schema = people
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    places = {"out": tmp_path / "c.csv", "report": tmp_path / "c.html"}
+    places[failing] = folder / places[failing].name
+    fit, made = Regressor.fit, []
+
+    def fit_and_lose_the_folder(*args: Any, **options: Any) -> Any:
+        made.append(fit(*args, **options))
+        folder.rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(Regressor, "fit", fit_and_lose_the_folder)
+    ledger = tmp_path / "l.jsonl"
+    done = call(
+        "regress", table, "--spend", "ssp", "--target", "pay", "--epsilon", 2, "--schema", schema,
+        "--out", places["out"], "--report", places["report"], "--ledger", ledger, *quiet,
+    )  # fmt: skip
+    assert done.code == 2
+    assert f"margrave: --{failing} must be a file that can be written" in done.err
+    assert "paid for" in done.err
+    shown = list(csv.DictReader(done.out.splitlines()))
+    assert [row["name"] for row in shown] == ["(intercept)", "a=b=y"]
+    assert [float(row["estimate"]) for row in shown] == made[0].estimates.tolist()
+    # Nothing is dropped before all is written.
+    assert ledger.with_name("l.jsonl.answers").exists()
+
+
+def test_what_was_paid_for_is_printed_whatever_fails(
+    people: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(PerturbedRegression, "write", fail)
+    words = ["--spend", "ssp", "--target", "pay", "--epsilon", 2, "--schema", people[1]]
+    done = call("regress", people[0], *words, "--out", tmp_path / "c.csv")
+    assert (done.code, "unexpected ZeroDivisionError" in done.err) == (1, True)
+    assert "(intercept)" in done.out
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from margrave.cli.options import (
 if TYPE_CHECKING:
     from margrave.progress import OnStep
     from margrave.run.regressor import Regressor
+    from margrave.run.regressor.result import PerturbedRegression
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,14 +215,41 @@ def _spend(table: Path, asked: dict[str, Any]) -> None:
     spending, quiet = asked["spending"], asked["quiet"]
     out, kept = _check_spending(table, asked)
     with listen_to_steps(quiet) as on_step:
-        found = _make_regressor(table, asked, kept, on_step).fit(table)
-    found.write(out)
-    if spending.details is not None:
-        found.save(spending.details)
-    if spending.report is not None:
-        found.report(spending.report)
+        regressor = _make_regressor(table, asked, kept, on_step)
+        found = regressor.fit(table, forget=False)
+    _write_found(found, out, spending)
+    regressor.forget()
     if not quiet:
         typer.echo(f"{found}\nwrote {out}; ledger {kept}")
+
+
+def _write_found(found: PerturbedRegression, out: Path, spending: SpendOptions) -> None:
+    """Write all that was asked for; where that fails, by whatever, print what was paid for.
+
+    A regression cannot be resumed, and a second one would spend again.
+
+    Raises:
+        InputError: A file cannot be written.
+    """
+    from margrave.errors import InputError, invalid
+
+    writing = ("--out", out)
+    try:
+        found.write(out)
+        if spending.details is not None:
+            writing = ("--details", spending.details)
+            found.save(spending.details)
+        if spending.report is not None:
+            writing = ("--report", spending.report)
+            found.report(spending.report)
+        return
+    except BaseException as error:
+        # With all their digits, as --out would have them, so that they can be kept.
+        typer.echo(found.format_csv(), nl=False)
+        if not isinstance(error, OSError | InputError):
+            raise
+    remedy = "The coefficients are paid for and printed in its place: keep them."
+    raise InputError(invalid(writing[0], "a file that can be written", remedy, got=str(writing[1])))
 
 
 def _check_spending(table: Path, asked: dict[str, Any]) -> tuple[Path, Path]:

@@ -108,11 +108,13 @@ class Regressor:
         self._door = _Door("independent", **({"columns": columns} | options))
         method.check(self._door.neighbours)
 
-    def fit(self, data: Any) -> PerturbedRegression:
+    def fit(self, data: Any, *, forget: bool = True) -> PerturbedRegression:
         """Spend the whole budget on a table and return the coefficients.
 
         Args:
             data: As for `Synthesizer.fit`.
+            forget: Whether the answers that the ledger keeps are dropped at once, as nothing is left to be
+                resumed; else they stay until `forget` drops them, once the result has been saved.
 
         Raises:
             InputError: The table, the schema or a column cannot be used, or the run needs more memory than
@@ -121,7 +123,14 @@ class Regressor:
             BudgetError: A spend would pass the budget; nothing was released by it.
             MemoryError: The machine has too little; the error names no size.
         """
-        return self._door.regress(data, self)
+        found = self._door.regress(data, self)
+        if forget:
+            self.forget()
+        return found
+
+    def forget(self) -> None:
+        """Drop the answers that the last run's ledger keeps: the result has been saved."""
+        self._door.forget()
 
     def encode(self, schema: Schema) -> Scaling:
         """How rows become numbers, from a known schema alone.
@@ -219,9 +228,7 @@ class _Door(Synthesizer):
                 schema = curator.discover(self.schema, ledger.total * (1 - share), tell, named)
                 scaling = regressor.encode(schema)
                 fit = method.run(curator, scaling, self._promise)
-        found = regressor.finish(scaling, (schema, ledger, self.promise(ledger), fit))
-        ledger.forget()  # nothing is left to be resumed
-        return found
+        return regressor.finish(scaling, (schema, ledger, self.promise(ledger), fit))
 
     def new_ledger(self, searches: bool, keep: Keep | None = None) -> Ledger:
         """A ledger of this run's budget, kept as the regression's method needs it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -184,6 +186,14 @@ class PerturbedRegression:
         from margrave.files import write_table
 
         write_table(self.table(), path)
+
+    def format_csv(self) -> str:
+        """The table as the text of a CSV file, every number with all its digits."""
+        table, text = self.table(), io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(table.column_names)
+        writer.writerows(row.values() for row in table.to_pylist())
+        return text.getvalue()
 
     def to_json(self) -> Mapping[str, Any]:
         """All that was released as a JSON object: coefficients, promise and ledger."""
