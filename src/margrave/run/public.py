@@ -26,11 +26,11 @@ from margrave.schema.columns import Categorical, Omitted, Relative
 from margrave.schema.domain import Domain
 from margrave.schema.encode import encode_column
 from margrave.schema.encoded import Codes, Encoded
-from margrave.schema.frame import TEXT_FILE
+from margrave.schema.frame import TEXT_FILE, Frame
 from margrave.schema.given import Given, given_values
 from margrave.schema.schema import Schema
-from margrave.schema.storage.arrow import arrow_type
-from margrave.schema.storage.forms import copy_values
+from margrave.schema.storage import forms
+from margrave.schema.storage.arrow import arrow_type, restore_column
 
 if TYPE_CHECKING:
     from margrave.measure.public import PublicPart
@@ -164,7 +164,7 @@ def unpack_table(release: Release) -> Any:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError):
         raise ReleaseError(invalid("public", "an Arrow table", "The release is damaged.")) from None
-    return copy_values(table)  # of releases made before columns were packed by their values alone
+    return forms.copy_values(table)  # of releases made before columns were packed by their values alone
 
 
 def pick_rows(table: Any, rows: int, rng: np.random.Generator) -> Any:
@@ -201,61 +201,100 @@ def modelled_names(names: Sequence[str], schema: Schema) -> list[str]:
     return [name for name in names if name in schema.names and not isinstance(schema[name], Omitted)]
 
 
-def attach_columns(rows: Any, public: Any, kind: str, dtypes: Mapping[str, str]) -> Any:
+def attach_columns(
+    rows: Any, public: Any, kind: str, dtypes: Mapping[str, str], stored: str | None = None
+) -> Any:
     """The drawn rows with the public columns put in as they are, value for value.
 
     Args:
         rows: A pandas or polars frame or an Arrow table, with the private columns.
         public: An Arrow table of as many rows.
-        kind: "pandas", "polars" or "arrow".
+        kind: "pandas", "polars" or "arrow": what `rows` is.
         dtypes: The storage type of each column, in the table's order.
+        stored: The library whose types these are; that of `rows` when None.
     """
     drawn = list(rows.schema.names) if kind == "arrow" else list(rows.columns)
     names = [*dtypes, *(name for name in drawn if name not in dtypes)]
     names = [name for name in names if name in drawn or name in public.column_names]
+    kept = {
+        name: restore_values(public.column(name), kind, dtypes.get(name, ""), stored or kind)
+        for name in names
+        if name in public.column_names
+    }
     if kind == "arrow":
-        arrays = [
-            _as_typed(public.column(name), dtypes.get(name, ""))
-            if name in public.column_names
-            else rows.column(name)
-            for name in names
-        ]
+        arrays = [kept[name] if name in kept else rows.column(name) for name in names]
         fields = [
-            pa.field(name, array.type) if name in public.column_names else rows.schema.field(name)
+            pa.field(name, array.type) if name in kept else rows.schema.field(name)
             for name, array in zip(names, arrays, strict=True)
         ]
         return pa.table(arrays, schema=pa.schema(fields, metadata=rows.schema.metadata))
     library = importlib.import_module(kind)
-    columns = {
-        name: _as_stored(public.column(name), kind, dtypes.get(name, ""))
-        if name in public.column_names
-        else rows[name]
-        for name in names
-    }
-    return library.DataFrame(columns)
+    return library.DataFrame({name: kept[name] if name in kept else rows[name] for name in names})
 
 
-def _as_typed(values: Any, dtype: str) -> Any:
-    """A public column in the Arrow type that it came in; text of a text file stays text."""
-    wanted = None if dtype in ("", TEXT_FILE) else arrow_type(dtype)
-    return values if wanted is None or values.type == wanted else values.cast(wanted)
+def restore_values(values: Any, kind: str, dtype: str, stored: str) -> Any:
+    """A public column, from the storage form that the release keeps, in the storage type that it came in.
+
+    Args:
+        values: An Arrow column.
+        kind: "pandas", "polars" or "arrow": of what table it will be a part.
+        dtype: The storage type that it came in, as text; text of a text file stays text.
+        stored: The library whose type this is. In an Arrow table a type of pandas or polars is the Arrow type
+            that it is made from, a category the type of its values.
+    """
+    values = forms.one_chunk(values)
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if kind != "arrow":
+        storage: Any = importlib.import_module(f"margrave.schema.storage.{kind}")
+        return storage.restore_series(values, dtype)
+    if dtype in ("", TEXT_FILE):
+        return values
+    if stored == "arrow":
+        return restore_column(values, arrow_type(dtype))
+    storage = importlib.import_module(f"margrave.schema.storage.{stored}")
+    wanted = storage.arrow_kind(dtype)
+    return values if wanted is None else restore_column(values, wanted)
 
 
-def _as_stored(values: Any, kind: str, dtype: str) -> Any:
-    """A public column in the library and the storage type that it came in."""
-    if kind == "polars":
-        import polars
+def check_types(frame: Frame, public: Sequence[str]) -> None:
+    """Refuse public columns whose rows could not be handed out in the end, by their storage types alone.
 
-        return polars.from_arrow(values)
-    import pandas
+    An empty column of each type is handed out in every way that a release will be asked for.
 
-    if values.null_count and pa.types.is_integer(values.type):
-        return pandas.Series(pandas.array(values.to_pylist(), dtype=dtype))
-    # By way of a category missing text would be NaN, where drawn columns of objects have None.
-    if dtype == "object" and pa.types.is_dictionary(values.type):
-        return pandas.Series(values.to_pylist(), dtype=object)
-    series = values.to_pandas()
-    return series if not dtype or str(series.dtype) == dtype else series.astype(dtype)
+    Args:
+        frame: Library and storage types of a table that has these columns.
+        public: Names of the public columns.
+
+    Raises:
+        InputError: There is one.
+    """
+    for name in public:
+        dtype = frame.dtypes[name]
+        try:
+            values = _empty_form(name, dtype, frame.kind)
+            for kind in dict.fromkeys((frame.kind, "arrow")):
+                restore_values(values, kind, dtype, frame.kind)
+            continue
+        except (ImportError, MemoryError):
+            raise
+        except Exception:  # noqa: S110  whatever a library says of a type that it cannot make
+            pass
+        constraint = "of columns whose storage type can be handed out again"
+        remedy = f"Cast {name!r} to text, numbers, dates or times, or leave it out."
+        raise InputError(invalid("public", constraint, remedy, got=dtype))
+
+
+def _empty_form(name: str, dtype: str, stored: str) -> Any:
+    """An empty column in the form that a release keeps of a storage type."""
+    kind = None
+    if stored != "arrow":
+        kind = importlib.import_module(f"margrave.schema.storage.{stored}").arrow_kind(dtype)
+    elif dtype != TEXT_FILE:
+        kind = arrow_type(dtype)
+    if kind is None or pa.types.is_dictionary(kind) or dtype.startswith("category["):
+        return pa.array([], pa.large_string())
+    return forms.keep_column(pa.array([], kind), name)
 
 
 def inform_fitter(strategy: Strategy, fitter: Fitter, public_table: Any, public: Sequence[str]) -> Fitter:

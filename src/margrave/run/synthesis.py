@@ -401,7 +401,8 @@ class Synthesis:
             tell(Step("sample", f"values of {encoded.rows:,} rows", 0, 1.0))
             table = decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
             if public is not None:
-                table = attach_columns(table, public, frame.kind, frame.dtypes or self.release.dtypes)
+                dtypes, stored = self.release.dtypes, self.release.frame
+                table = attach_columns(table, public, frame.kind, frame.dtypes or dtypes, stored)
         return _mark_table(table, frame.kind, self.guarantee.warning)
 
     def _repr_html_(self) -> str:

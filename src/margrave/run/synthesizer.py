@@ -44,6 +44,7 @@ from margrave.run.options import (
 from margrave.run.plan import Plan
 from margrave.run.public import (
     check_columns,
+    check_types,
     choose_recipe,
     complete_schema,
     condition_fitter,
@@ -350,7 +351,9 @@ class Synthesizer:
         """Names and storage types of the table, checked; its rows are not read."""
         from margrave.engines.opening import open_head
 
-        return self._check_owner(*open_head(data, **self._reading))
+        source, frame = self._check_owner(*open_head(data, **self._reading))
+        check_types(frame, self.neighbours.public)
+        return source, frame
 
     def _open(self, data: Any) -> tuple[Source, Frame]:
         from margrave.engines.opening import open_source

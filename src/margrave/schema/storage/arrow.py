@@ -250,7 +250,9 @@ def decode_column(
         drawn: The numbers, if they were drawn before.
     """
     if kind is not None and pa.types.is_dictionary(kind):
-        return _dictionary(decode_column(codes, column, rng, kind.value_type, drawn), kind)
+        return _dictionary(decode_column(codes, column, rng, _plain(kind.value_type), drawn), kind)
+    if kind is not None and _plain(kind) != kind:
+        return decode_column(codes, column, rng, _plain(kind), drawn).cast(kind)
     if isinstance(column, Listed):
         values = label_array(column, kind).take(pa.array(codes))
         if (column.stems or column.other_shape) and forms.is_text_type(values.type):
@@ -300,13 +302,50 @@ def _is_temporal(column: Column, kind: Any) -> bool:
     return isinstance(column, Temporal) and (kind is None or not any(check(kind) for check in plain))
 
 
+def restore_column(values: Any, kind: Any) -> Any:
+    """Values that a table kept in the storage forms, as they came in.
+
+    Args:
+        values: An Arrow array of numbers, truth values, text, dates or times. What came in a dictionary is
+            text; a decimal is the nearest number.
+        kind: The Arrow type that they came in.
+
+    Raises:
+        pa.ArrowException: The type cannot hold them.
+    """
+    if pa.types.is_dictionary(kind):
+        return _dictionary(restore_column(values, _plain(kind.value_type)), kind)
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values))
+    if clock.is_temporal(kind) and clock.is_temporal(values.type):
+        if values.type == kind or clock.temporal_kind(kind) != clock.temporal_kind(values.type):
+            return values.cast(kind)
+        return clock.from_ticks(clock.ticks(values), kind)
+    if clock.is_temporal(kind) and forms.is_text_type(values.type):
+        coded = values.cast(pa.large_string()).dictionary_encode()
+        return _instants(coded.dictionary.to_pylist(), kind).take(coded.indices)
+    if pa.types.is_decimal(kind) and pa.types.is_floating(values.type):
+        # The nearest number to one at the end of the type may lie beyond it.
+        top = float(np.nextafter(10.0 ** (kind.precision - kind.scale), 0.0))
+        held = np.clip(np.asarray(values.to_numpy(zero_copy_only=False)), -top, top)
+        return pa.array(held, mask=np.isnan(held)).cast(kind)
+    return values if values.type == kind else values.cast(kind)
+
+
+def _plain(kind: Any) -> Any:
+    """A type that Arrow can pick rows of and find the distinct values of: not that of views of text."""
+    return pa.large_string() if pa.types.is_string_view(kind) else kind
+
+
 def _dictionary(values: Any, kind: Any) -> Any:
     coded = values.dictionary_encode()
     # Releases of earlier versions may ask for narrow indices, and rows for more distinct values than they
     # reach.
     fits = len(coded.dictionary) - 1 <= integer_range(kind.index_type)[1]
     indices = coded.indices.cast(kind.index_type if fits else pa.int32())
-    return pa.DictionaryArray.from_arrays(indices, coded.dictionary, ordered=kind.ordered)
+    return pa.DictionaryArray.from_arrays(
+        indices, coded.dictionary.cast(kind.value_type), ordered=kind.ordered
+    )
 
 
 def _numbers(drawn: NDArray[Any], absent: NDArray[np.bool_], column: Binned, kind: Any) -> Any:

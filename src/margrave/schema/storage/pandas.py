@@ -13,7 +13,13 @@ from margrave.errors import InputError, invalid
 from margrave.schema.columns import Column, Listed
 from margrave.schema.encoded import Codes
 from margrave.schema.storage import forms
-from margrave.schema.storage.arrow import arrow_type, decode_column, label_array, type_text
+from margrave.schema.storage.arrow import (
+    arrow_type,
+    decode_column,
+    label_array,
+    restore_column,
+    type_text,
+)
 
 CATEGORY = re.compile(r"category\[(.+)\]")
 ARROW = re.compile(r"arrow\[(.+)\]")
@@ -84,6 +90,47 @@ def _arrow(dtype: str | None) -> Any:
     if NUMERIC.fullmatch(dtype.lower()):
         return pa.from_numpy_dtype(np.dtype(dtype.lower()))
     return pa.large_string()
+
+
+def arrow_kind(dtype: str) -> Any:
+    """The Arrow type of what `dtype_text` wrote; None where values stay in the storage form, as texts do."""
+    if found := CATEGORY.fullmatch(dtype):
+        return arrow_kind(found[1])
+    kind = _arrow(dtype)
+    return None if kind is None or (forms.is_text_type(kind) and not ARROW.fullmatch(dtype)) else kind
+
+
+def restore_series(values: Any, dtype: str) -> Any:
+    """Values that a table kept in the storage forms, as the pandas Series that they came in.
+
+    Categories are those of the values, in their order; of numbers that cannot be missing, where one is, the
+    nullable twin.
+
+    Args:
+        values: An Arrow array, which is no dictionary.
+        dtype: What `dtype_text` wrote.
+    """
+    kind = arrow_kind(dtype)
+    if found := CATEGORY.fullmatch(dtype):
+        coded = values.dictionary_encode()
+        codes = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+        made = pd.Categorical.from_codes(codes, pd.Index(restore_series(coded.dictionary, found[1])))
+        return pd.Series(made.reorder_categories(made.categories.sort_values()))
+    values = values if kind is None else restore_column(values, kind)
+    if ARROW.fullmatch(dtype):
+        return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([values])))
+    # By way of a Series missing text would be NaN, where drawn columns of objects have None.
+    if dtype == "object":
+        return pd.Series(values.to_pylist(), dtype=object)
+    if values.null_count and NUMERIC.fullmatch(dtype) and not dtype.startswith("float"):
+        dtype = "boolean" if dtype == "bool" else dtype.replace("uint", "UInt").replace("int", "Int")
+    if not dtype:
+        return values.to_pandas()
+    wanted: Any = pd.api.types.pandas_dtype(dtype)
+    if kind is not None and hasattr(wanted, "__from_arrow__"):
+        return pd.Series(wanted.__from_arrow__(values))
+    found_series = pd.Series(values.to_pandas())
+    return found_series if str(found_series.dtype) == dtype else found_series.astype(wanted)
 
 
 def _nullable(column: Column, kind: Any) -> bool:

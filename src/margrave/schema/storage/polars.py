@@ -12,7 +12,7 @@ import pyarrow as pa
 from margrave.schema.columns import Column, Listed
 from margrave.schema.encoded import Codes
 from margrave.schema.storage import forms
-from margrave.schema.storage.arrow import decode_column, label_array
+from margrave.schema.storage.arrow import decode_column, label_array, restore_column
 
 PLAIN: dict[str, Any] = {
     **{f"Int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
@@ -72,6 +72,29 @@ def series(
     if dtype == "Enum":
         return values.cast(pl.Enum(_entries(values, column)))
     return values if wide is not None or dtype is None else values.cast(getattr(pl, dtype))
+
+
+def arrow_kind(dtype: str) -> Any:
+    """The Arrow type of what `dtype_text` wrote; None where values stay in the storage form."""
+    wide = _wide(dtype)
+    # Whole numbers of 128 bits are float64 there, and int64 does not hold all of them.
+    return wide if wide is not None or dtype in TYPES_READ_AS_FLOAT else PLAIN.get(dtype)
+
+
+def restore_series(values: Any, dtype: str) -> Any:
+    """Values that a table kept in the storage forms, as the polars Series that they came in.
+
+    Args:
+        values: An Arrow array, which is no dictionary.
+        dtype: What `dtype_text` wrote; an Enum has the values in the order in which they come.
+    """
+    kind = arrow_kind(dtype)
+    made: Any = pl.from_arrow(values if kind is None else restore_column(values, kind))
+    if dtype == "Enum":
+        return made.cast(pl.Enum(list(made.drop_nulls().unique(maintain_order=True))))
+    # Not strict: the float64 nearest to a whole number at the end of 128 bits may lie beyond it.
+    known = _wide(dtype) is None and dtype in PLAIN
+    return made.cast(getattr(pl, dtype), strict=False) if known else made
 
 
 def _entries(values: Any, column: Column) -> list[str]:
