@@ -28,6 +28,7 @@ from margrave.privacy.ledger.book_run import Attempt, describe_refusal
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.run.regressor import Regressor
 from margrave.schema.storage.text import TextFormat
+from raw_sheets import ODD_CELLS, write_odd_sheet
 
 INCOME = 48_217
 """What the canary earns: more than everybody else."""
@@ -244,6 +245,11 @@ BEFORE_THE_ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a dictionary's value that is no text": (_make_dictionary, {}),
     "the same in a frame": (_make_arrow_dictionary, {}),
 }
+
+
+@pytest.mark.parametrize("name", ODD_CELLS)
+def test_a_run_on_a_sheet_is_on_record_before_a_cell_can_end_it(tmp_path: Path, name: str) -> None:
+    _check_histories(tmp_path, lambda folder, odd: write_odd_sheet(folder / f"{odd}.xlsx", name, odd))
 
 
 @pytest.mark.parametrize("name", BEFORE_THE_ROWS)

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from margrave.engines.sheet_head import SOUND, choose_sheet, read_first_row
 from margrave.engines.streaming.batches import read_guarded
 from margrave.engines.text import CELLS, QUOTES, Shape, TextHead, read_head, shape_of, text_blocks
 from margrave.errors import InputError, MissingExtraError, invalid
@@ -307,25 +308,24 @@ def read_sheet(
         raise InputError(invalid("names", "given for an Excel file without a header", remedy))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are about styles of the sheet, which mean nothing here
-        rows = _cells_of(openpyxl, path, sheet, 1 if head else None)
-    return _make_table(rows[: int(text.headed)] if head else rows, missing, text, owner)
+        rows = [read_first_row(path, sheet, text.headed)] if head else _cells_of(openpyxl, path, sheet)
+    return _make_table(rows, missing, text, owner)
 
 
-def _cells_of(openpyxl: Any, path: Path, sheet: str | None, most: int | None) -> list[list[Any]]:
+def _cells_of(openpyxl: Any, path: Path, sheet: str | None) -> list[list[Any]]:
     """The values of a sheet's cells, row by row, the first row included. **Not private.**"""
-    sound = "a readable .xlsx file"
-    book = read_guarded(lambda: openpyxl.load_workbook(path, read_only=True, data_only=True), sound)
-    try:
-        if sheet is not None and sheet not in book.sheetnames:
-            remedy = "Write FILE.xlsx::SHEET."
-            raise InputError(invalid("sheet", f"one of {list(book.sheetnames)}", remedy, got=sheet))
-        page = book[book.sheetnames[0] if sheet is None else sheet]
-        rows: list[list[Any]] = read_guarded(
-            lambda: [list(row) for row in page.iter_rows(max_row=most, values_only=True)], sound
-        )
+    options = {"read_only": True, "data_only": True, "keep_links": False}
+    # The file is opened here because openpyxl leaves it open where it cannot read it.
+    with read_guarded(lambda: path.open("rb"), SOUND) as file:
+        book = read_guarded(lambda: openpyxl.load_workbook(file, **options), SOUND)
+        place = choose_sheet(list(book.sheetnames), sheet)
+        rows: list[list[Any]] = read_guarded(lambda: _list_rows(book[book.sheetnames[place]]), SOUND)
         return rows
-    finally:
-        book.close()
+
+
+def _list_rows(page: Any) -> list[list[Any]]:
+    page.reset_dimensions()  # what a sheet says of its own size would cut rows and names where it is wrong
+    return [list(row) for row in page.iter_rows(values_only=True)]
 
 
 def _make_table(rows: list[list[Any]], missing: Sequence[str], text: TextFormat, owner: str | None) -> Any:
