@@ -147,7 +147,9 @@ def write_table(table: pa.Table, path: str | Path, missing: str = "", text: Text
         if suffix == ".parquet":
             import pyarrow.parquet as pq
 
-            pq.write_table(table, temporary)
+            from margrave.schema.storage.forms import without_views
+
+            pq.write_table(without_views(table), temporary)
         elif suffix in (".arrow", ".feather"):
             import pyarrow.feather as feather
 
@@ -159,12 +161,14 @@ def write_table(table: pa.Table, path: str | Path, missing: str = "", text: Text
 def _write_text_file(table: pa.Table, path: Path, suffix: str, missing: str, text: TextFormat) -> None:
     import duckdb
 
+    from margrave.schema.storage.forms import without_views
+
     usual = ";" if text.decimal == "," else ","
     quote = text.quote if text.quote != '"' else None
     packed = suffix == ".csv.gz"
     plain = text.encoding is None
     separator = "\t" if suffix == ".tsv" else text.separator or usual
-    cells = write_cells(_spell_table(table), text)
+    cells = write_cells(_spell_table(without_views(table)), text)
     names = cells.column_names
     # DuckDB takes names that differ in case alone for the same, and would rename all but the first.
     alike = len({name.lower() for name in names}) < len(names)

@@ -14,10 +14,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from command_line import call
 from margrave import load
 from margrave.archive import save_release
 from margrave.files import write_table
+from margrave.privacy.unit import Unit
 from margrave.run.synthesizer import Synthesizer
+from margrave.schema.storage.arrow import NAMED
+from margrave.schema.storage.clock import is_temporal
+from margrave.schema.storage.forms import is_text_type
 
 UTC = dt.timezone.utc
 TYPES: dict[str, tuple[Any, list[Any]]] = {
@@ -43,6 +48,8 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "bool": (pa.bool_(), [True]),
     "null": (pa.null(), [None]),
     "text": (pa.large_string(), ["2020-01-01T00:00:00.5Z", "x", "10:00"]),
+    "views of text": (pa.string_view(), ["x", "a text that is too long to stand in a view itself"]),
+    "views in a dictionary": (pa.dictionary(pa.uint32(), pa.string_view()), ["x", "y"]),
     "dates in a dictionary": (pa.dictionary(pa.int8(), pa.date32()), [dt.date(2020, 1, 1)]),
 }
 
@@ -55,7 +62,8 @@ def test_the_type_comes_back(name: str, rows: int, tmp_path: Path) -> None:
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     column = pa.array(cells, inner)
     if inner is not kind:
-        column = column.dictionary_encode().cast(kind)
+        coded = column.dictionary_encode()
+        column = pa.DictionaryArray.from_arrays(coded.indices.cast(kind.index_type), coded.dictionary)
     table = pa.table({"x": column})
     made = Synthesizer("independent", epsilon=4.0).fit(table).sample(30, rng=0)
     # The width of a dictionary's indices follows the rows, and is not kept.
@@ -65,6 +73,68 @@ def test_the_type_comes_back(name: str, rows: int, tmp_path: Path) -> None:
     if name not in ("wide decimal", "dates in a dictionary"):  # polars has neither
         frame = pl.DataFrame(table)
         assert Synthesizer("independent", epsilon=4.0).fit(frame).sample(30, rng=0).schema == frame.schema
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_rows_are_drawn_for_every_type_that_is_known(name: str, tmp_path: Path) -> None:
+    kind = NAMED[name]
+    cells = ["x", "y"] if is_text_type(kind) else [0, 1]
+    ticks = pa.array(cells, pa.int32() if "32" in name else pa.int64()) if is_temporal(kind) else None
+    column = pa.array([None, None], kind) if name == "null" else ticks or pa.array(cells)
+    table = pa.table({"x": column.take(pa.array([0, 1] * 200)).cast(kind), "n": list(range(400))})
+    release = Synthesizer("independent", epsilon=4.0).fit(table)
+    rows = release.sample(rng=0)
+    assert rows.schema.field("x").type == kind
+    for suffix in (".csv", ".parquet", ".arrow"):
+        write_table(rows, tmp_path / f"rows{suffix}")
+    back = Synthesizer("independent", epsilon=4.0).fit(tmp_path / "rows.arrow")
+    assert back.sample(7, rng=0).schema.types == rows.schema.types
+
+
+@pytest.mark.parametrize("engine", ["memory", "stream"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_polars_writes_is_read_and_written(stream: bool, engine: str, tmp_path: Path) -> None:
+    """Its text is views of text by default."""
+    words = ["aa", "bb", None, "a text that is too long to stand in a view itself"]
+    frame = pl.DataFrame(
+        {
+            "who": [f"P{row // 2:03}" for row in range(400)],
+            "word": words * 100,
+            "kind": pl.Series(["x", "y"] * 200, dtype=pl.Categorical),
+            "count": ["1", "22"] * 200,
+            "n": range(400),
+        }
+    )
+    path = tmp_path / "t.arrow"
+    (frame.write_ipc_stream if stream else frame.write_ipc)(path)
+    run = Synthesizer("independent", epsilon=20.0, engine=engine)
+    made = run.fit(path)
+    rows = made.sample(rng=0)
+    views = pa.dictionary(pa.int32(), pa.string_view())
+    assert [rows.schema.field(name).type for name in ("word", "kind")] == [pa.string_view(), views]
+    assert set(words) <= set(pl.DataFrame(rows)["word"])
+    owned = Synthesizer("independent", epsilon=20.0, engine=engine, unit=Unit("who", 1)).fit(path)
+    assert {"x", "y"} <= set(owned.sample(rng=0)["kind"].to_pylist())
+    for name in ("rows.csv", "rows.tsv", "rows.parquet", "rows.arrow"):
+        done = call(
+            "synthesize", path, "-e", 20, "--method", "independent", "--engine", engine, "-o", tmp_path / name
+        )
+        assert done.code == 0, done.err
+    assert set(words) <= set(pl.read_csv(tmp_path / "rows.csv", infer_schema=False)["word"])
+    assert {"x", "y"} <= set(pl.read_parquet(tmp_path / "rows.parquet")["kind"])
+
+
+def test_public_columns_may_be_views(tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array(["a", "b"] * 100).cast(pa.string_view()), "n": list(range(200))})
+    made = Synthesizer("independent", epsilon=4.0, public=("x",), adjacency="replace_private").fit(table)
+    for rows in (200, 50, 500):
+        assert set(made.sample(rows, rng=0)["x"].to_pylist()) == {"a", "b"}
+
+
+def test_dictionaries_of_views_in_pandas() -> None:
+    coded = pa.array(["a", "b"] * 100).cast(pa.string_view()).dictionary_encode()
+    frame = pd.DataFrame({"x": pd.arrays.ArrowExtensionArray(pa.chunked_array([coded])), "n": range(200)})
+    assert set(Synthesizer("independent", epsilon=4.0).fit(frame).sample(rng=0)["x"]) >= {"a", "b"}
 
 
 def _arrow(folder: Path, categories: list[str]) -> Any:

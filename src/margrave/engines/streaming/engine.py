@@ -353,7 +353,8 @@ class StreamSource(PrivateRows):
             if self._kept is not None:
                 # One bit a row, so that the kept rows of a very large table fit into memory.
                 bits = np.unpackbits(self._kept[first // 8 : (end + 7) // 8], bitorder="little")
-                yield table.filter(pa.array(bits[first % 8 :][: len(table)].astype(np.bool_)))
+                kept = pa.array(bits[first % 8 :][: len(table)].astype(np.bool_))
+                yield forms.without_views(table).filter(kept)
             else:
                 yield table
             first = end

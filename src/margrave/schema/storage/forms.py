@@ -101,8 +101,8 @@ def one_chunk(array: Array) -> Array:
         return array.chunk(0)
     if pa.types.is_dictionary(array.type):
         array = _unify(array)
-    elif pa.types.is_string(array.type):
-        # Its offsets hold 2 GiB of text, all chunks together; that a column has more is no reason to fail.
+    elif is_text_type(array.type):
+        # Offsets of plain text hold 2 GiB, all chunks together; that a column has more is no reason to fail.
         array = array.cast(pa.large_string())
     combined = array.combine_chunks()
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
@@ -113,21 +113,43 @@ def _unify(array: Array) -> Array:
 
     Chunks may each have a dictionary of their own, and then a code means another text in each. Arrow refuses
     to join those that together have more values than the codes' type can count, or in which one is null: an
-    error that would tell how many values there are.
+    error that would tell how many values there are. Of text that is not large it refuses more than 2 GiB
+    together, and says of how many bytes.
     """
-    chunks = []
+    chunks, kind = [], _widen(array.type.value_type)
     for chunk in array.chunks:
         kept = chunk.dictionary.is_valid().to_numpy(zero_copy_only=False)
         # The code of each value among those that are not null; none for a null.
         codes = pa.array(np.cumsum(kept, dtype=np.int32) - 1, pa.int32(), mask=~kept)
         indices = pc.take(codes, chunk.indices)
-        chunks.append(pa.DictionaryArray.from_arrays(indices, chunk.dictionary.drop_null()))
-    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), array.type.value_type)).unify_dictionaries()
+        chunks.append(pa.DictionaryArray.from_arrays(indices, chunk.dictionary.cast(kind).drop_null()))
+    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), kind)).unify_dictionaries()
+
+
+def _widen(kind: Any) -> Any:
+    """The type of any amount of the same text or bytes; other types as they are."""
+    if is_text_type(kind):
+        return pa.large_string()
+    views = pa.types.is_binary_view(kind)
+    return pa.large_binary() if views or pa.types.is_binary(kind) else kind
 
 
 def is_text_type(kind: Any) -> bool:
     """Whether an Arrow type is one of text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def without_views(table: Any) -> Any:
+    """An Arrow table with large text for views of text, of which Arrow picks no rows and writes few files."""
+    for place, field in enumerate(table.schema):
+        coded = pa.types.is_dictionary(field.type)
+        if not pa.types.is_string_view(field.type.value_type if coded else field.type):
+            continue
+        kind = pa.large_string()
+        if coded:
+            kind = pa.dictionary(field.type.index_type, kind, field.type.ordered)
+        table = table.set_column(place, field.with_type(kind), table.column(place).cast(kind))
+    return table
 
 
 def is_text(array: Array) -> bool:

@@ -163,12 +163,12 @@ def without_rows(frame: Any) -> Any:
     empty = frame.iloc[:0].copy()
     for place, dtype in enumerate(frame.dtypes):
         if isinstance(dtype, pd.CategoricalDtype):
-            kind: Any = pd.CategoricalDtype(dtype.categories[:0], dtype.ordered)
+            values: Any = pd.Categorical([], dtype=pd.CategoricalDtype(dtype.categories[:0], dtype.ordered))
         elif isinstance(dtype, pd.ArrowDtype):  # a dictionary's values would stay behind
-            kind = dtype
+            values = pd.arrays.ArrowExtensionArray(pa.chunked_array([], dtype.pyarrow_dtype))
         else:
             continue
-        empty.isetitem(place, pd.Series([], index=empty.index, dtype=kind))
+        empty.isetitem(place, pd.Series(values, index=empty.index))
     return empty
 
 
