@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import decimal
 import itertools
 import math
 import threading
+from enum import Enum
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -135,6 +138,24 @@ def test_pandas_columns_of_every_kind() -> None:
     assert source.kinds("real").reveal()[:3].tolist() == [4, 0, 4]
     assert "unused" not in str(described)
     assert described.dtypes["numbers"] == "category[int64]"
+
+
+class Color(str, Enum):
+    """Texts that have a spelling of their own besides."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+@pytest.mark.parametrize("dtype", ["object", "category"])
+@pytest.mark.parametrize("more", [[], [5], [None], [math.nan, 1.5], [decimal.Decimal("NaN")]])
+def test_one_object_respells_no_other(more: list[Any], dtype: str) -> None:
+    """What an object's text is hangs on that object alone."""
+    plain = pd.Series([Color.RED, Color.BLUE, "green", np.str_("white")], dtype=object)
+    frame = pd.DataFrame({"c": pd.concat([plain, pd.Series(more, dtype=object)]).astype(dtype)})
+    source, _ = open_source(frame)
+    assert {"red", "blue", "green", "white"} <= set(source.values("c")[0])
+    assert not any("Color" in text for text in source.values("c")[0])
 
 
 def test_polars_columns_of_every_kind() -> None:

@@ -220,14 +220,17 @@ def _to_array(column: Any, name: Any) -> Any:
 
 
 def _to_texts(column: Any, name: Any) -> Any:
-    kind = pd.api.types.infer_dtype(column, skipna=True)
-    if kind == "empty":
-        return pa.nulls(len(column), pa.large_string())
-    if kind == "string":
+    if pd.api.types.infer_dtype(column, skipna=True) == "string":
+        # The same as below at a tenth of the time: Arrow too takes the text of a text, whatever its class.
         return pa.array(column, pa.large_string(), from_pandas=True)
     values = column.to_numpy()
     absent = pd.isna(values)
     if any(isinstance(value, (bytes, bytearray, memoryview)) for value in values):
         raise InputError(invalid(f"column {name!r}", "text, not bytes", "Decode it, or drop the column."))
-    entries = [None if gone else str(value) for gone, value in zip(absent, values, strict=True)]
+    entries = [None if gone else _spell(value) for gone, value in zip(absent, values, strict=True)]
     return pa.array(entries, pa.large_string())
+
+
+def _spell(value: Any) -> str:
+    """The text of one object, whatever the others are: a text of any class is its own, not what it says."""
+    return str.__str__(value) if isinstance(value, str) else str(value)
