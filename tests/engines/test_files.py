@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from margrave.engines.files import read_file
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
+from margrave.run.synthesizer import Synthesizer
 
 
 def read(content: str | bytes, folder: Path, name: str = "t.csv", missing: tuple[str, ...] = ("",)) -> Any:
@@ -110,3 +112,61 @@ def test_typed_files(tmp_path: Path) -> None:
         source, frame = open_source(folder / name)
         assert frame.dtypes == {"a": "int16", "b": "string"}
         assert source.kinds("b").reveal().tolist()[:7] == [1, 0, 0, 0, 0, 0, 1]
+
+
+def _write_bad_arrow(path: Path, stream: bool) -> Path:
+    """An Arrow file of which the column "note" is no UTF-8."""
+    raw = pa.array([b"x", b"\xff"], pa.binary())
+    note = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    table = pa.table({"note": note, "n": [1, 2], "last": ["a", "b"]})
+    make: Any = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with pa.OSFile(str(path), "wb") as sink, make(sink, table.schema) as writer:
+        writer.write_table(table)
+    return path
+
+
+def _write_bad_parquet(path: Path) -> Path:
+    """A Parquet file of which the column "note" cannot be read."""
+    pq.write_table(pa.table({"note": ["x", "y"], "n": [1, 2], "last": ["a", "b"]}), path)
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    content = bytearray(path.read_bytes())
+    content[column.dictionary_page_offset : column.data_page_offset + 20] = b"\xff" * (
+        column.data_page_offset + 20 - column.dictionary_page_offset
+    )
+    path.write_bytes(content)
+    return path
+
+
+BAD_COLUMNS: dict[str, Callable[[Path], Path]] = {
+    "an Arrow file": lambda folder: _write_bad_arrow(folder / "t.arrow", False),
+    "an Arrow stream": lambda folder: _write_bad_arrow(folder / "t.arrow", True),
+    "a Parquet file": lambda folder: _write_bad_parquet(folder / "t.parquet"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_COLUMNS)
+def test_columns_that_are_dropped_are_not_read(name: str, tmp_path: Path) -> None:
+    """What they hold decides nothing, however large the file is."""
+    path = BAD_COLUMNS[name](tmp_path)
+    for kept in (["n"], ["last", "n"], ["last"]):
+        table = read_file(path, choose=lambda names, kept=kept: kept)[0]
+        assert table.column_names == kept
+        assert all(table[name].to_pylist() == {"n": [1, 2], "last": ["a", "b"]}[name] for name in kept)
+    for engine in ("memory", "stream"):
+        run = Synthesizer("independent", epsilon=5.0, drop=["note"], engine=engine)
+        assert run.fit(path).sample(3, rng=0).column_names == ["n", "last"]
+    with pytest.raises(InputError, match="a readable"):
+        open_source(path)
+
+
+def test_an_unknown_choice_is_refused_by_its_own_name(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="'c'"):
+        Synthesizer("independent", epsilon=5.0, drop=["c"]).fit(tmp_path / "t.parquet")
+
+
+def test_a_name_with_a_point_picks_itself_alone(tmp_path: Path) -> None:
+    table = pa.table({"a": [{"b": 1}], "a.b": [2], "c": [3]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    read = read_file(tmp_path / "t.parquet", choose=lambda names: ["c", "a.b"])[0]
+    assert read.to_pydict() == {"c": [3], "a.b": [2]}

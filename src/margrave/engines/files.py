@@ -61,6 +61,12 @@ def chosen_columns(names: Sequence[Any], choose: Choose) -> list[str] | None:
     return None if kept == list(names) else kept
 
 
+def choose_columns(table: Any, choose: Choose) -> Any:
+    """An Arrow table with the columns to read."""
+    kept = chosen_columns(table.column_names, choose)
+    return table if kept is None else table.select(kept)
+
+
 def is_text_file(path: Path) -> bool:
     """Whether the file's name says that it is CSV or TSV."""
     return _suffix(path) in (".csv", ".tsv")
@@ -82,6 +88,7 @@ def read_file(
     text: TextFormat = DEFAULT_TEXT_FORMAT,
     sheet: str | None = None,
     owner: str | None = None,
+    choose: Choose = all_columns,
 ) -> tuple[Any, TextFormat]:
     """A file's rows as a pyarrow.Table, and the text format that holds for them. **Not private.**
 
@@ -91,6 +98,8 @@ def read_file(
         text: How a text file is written.
         sheet: Name of the sheet of an Excel file; the first by default.
         owner: Name of the column that says whose row it is, see `_normalise_cells`; None for none.
+        choose: Picks the columns to read by their names. Of a Parquet or an Arrow file the others are not
+            looked at; text files and sheets have to be sound as a whole.
 
     Returns:
         The table, and the format with what its first line says of the encoding and the separator.
@@ -103,15 +112,16 @@ def read_file(
         raise InputError(invalid("data", "a table or the path of a file", "Check the path.", got=str(path)))
     suffix = _suffix(path)
     if is_text_file(path):
-        return _read_text(path, text, missing, owner)
+        table, text = _read_text(path, text, missing, owner)
+        return choose_columns(table, choose), text
     if suffix == ".xlsx":
         table = read_sheet(path, sheet, missing, text, owner=owner)
         check_names(list(table.column_names), text)
-        return table, text
+        return choose_columns(table, choose), text
     if suffix in (".parquet", ".pq"):
-        return _read_guarded(lambda: pq.ParquetFile(path).read(), "a readable Parquet file"), text
+        return _read_parquet(path, choose), text
     if suffix in (".arrow", ".feather", ".ipc"):
-        return _read_guarded(lambda: _validate_table(_read_arrow(path)), "a readable Arrow file"), text
+        return _read_arrow(path, choose), text
     raise InputError(
         invalid(
             "data",
@@ -133,13 +143,35 @@ def _read_guarded(
     raise InputError(invalid("data", constraint, remedy))
 
 
-def _read_arrow(path: Path) -> Any:
+def _read_parquet(path: Path, choose: Choose) -> Any:
+    sound = "a readable Parquet file"
+    names = _read_guarded(lambda: pq.ParquetFile(path).schema_arrow.names, sound)
+    kept = chosen_columns(names, choose)
+    table = _read_guarded(lambda: pq.ParquetFile(path).read(columns=kept), sound)
+    # A name with a point in it also picks what is nested under its first part.
+    return table if kept is None else table.select(kept)
+
+
+def _read_arrow(path: Path, choose: Choose) -> Any:
+    sound = "a readable Arrow file"
+    names = _read_guarded(lambda: _load_arrow(path, None, lambda reader: reader.schema.names), sound)
+    kept = chosen_columns(names, choose)
+    places = None if kept is None else [names.index(name) for name in kept]
+    table = _read_guarded(
+        lambda: _validate_table(_load_arrow(path, places, lambda reader: reader.read_all())), sound
+    )
+    return table if kept is None else table.select(kept)
+
+
+def _load_arrow(path: Path, places: list[int] | None, take: Callable[[Any], Any]) -> Any:
+    """What is taken of an Arrow file, or a stream in one, with the columns at some places; None for all."""
+    options = pa.ipc.IpcReadOptions(included_fields=places)
     try:
         with pa.OSFile(str(path)) as file:
-            return pa.ipc.open_file(file).read_all()
+            return take(pa.ipc.open_file(file, options=options))
     except pa.ArrowInvalid:
         with pa.OSFile(str(path)) as file:
-            return pa.ipc.open_stream(file).read_all()
+            return take(pa.ipc.open_stream(file, options=options))
 
 
 def _validate_table(table: Any) -> Any:

@@ -13,6 +13,7 @@ from margrave.engines.files import (
     DEFAULT_TEXT_FORMAT,
     Choose,
     all_columns,
+    choose_columns,
     chosen_columns,
     is_untyped_file,
     read_file,
@@ -55,7 +56,7 @@ def read_table(
     if isinstance(data, (str, os.PathLike)):
         return _from_path(str(data), missing, text, choose, owner)
     if isinstance(data, pa.Table):
-        return _from_arrow(_choose_columns(data, choose), text)
+        return _from_arrow(choose_columns(data, choose), text)
     import narwhals as nw  # a fiftieth of a second, for what tables of Arrow and files never ask
 
     # Libraries of frames are told apart without importing any that is not loaded already.
@@ -77,13 +78,7 @@ def read_table(
         types = dict(zip(names, dtypes, strict=True))
         wide = [name for name, dtype in types.items() if dtype in WIDE_INTEGERS]
         return _make_table(names, arrays, wide), Frame("polars", types, text)
-    return _from_arrow(_choose_columns(_as_arrow(data), choose), text)
-
-
-def _choose_columns(table: Any, choose: Choose) -> Any:
-    """An Arrow table with the columns to read."""
-    kept = chosen_columns(table.column_names, choose)
-    return table if kept is None else table.select(kept)
+    return _from_arrow(choose_columns(_as_arrow(data), choose), text)
 
 
 def _from_path(
@@ -93,8 +88,7 @@ def _from_path(
         raise InputError(invalid("missing", "a list of texts", f"Try missing=[{missing!r}].", got=missing))
     plain, _, sheet = name.partition("::")
     path = Path(plain if sheet and not Path(name).exists() else name)
-    table, found = read_file(path, missing, text, sheet or None, owner)
-    table = _choose_columns(table, choose)
+    table, found = read_file(path, missing, text, sheet or None, owner, choose)
     if not is_untyped_file(path):
         return _from_arrow(table, found)
     names = list(table.column_names)
