@@ -87,8 +87,8 @@ def hide_sizes(call: Callable[Arguments, Returned]) -> Callable[Arguments, Retur
     """The call, whose errors about memory say nothing of how much was asked for.
 
     NumPy names the shape that did not fit, Arrow and PyTorch the number of bytes, which hold the number of
-    rows; PyTorch's is a RuntimeError. The new error is raised once the old one has been left, so that it has
-    no context that quotes it.
+    rows; PyTorch's is a RuntimeError, and Arrow has one for arrays that are too long for their type. The new
+    error is raised once the old one has been left, so that it has no context that quotes it.
 
     Raises:
         MemoryError: The call ran out of memory.
@@ -102,14 +102,19 @@ def hide_sizes(call: Callable[Arguments, Returned]) -> Callable[Arguments, Retur
     def run_call(*args: Arguments.args, **named: Arguments.kwargs) -> Returned:
         try:
             return call(*args, **named)
-        except MemoryError:
-            pass
-        except RuntimeError as error:
-            if "allocate" not in str(error):
+        except Exception as error:
+            if not _tells_a_size(error):
                 raise
         raise MemoryError("out of memory")
 
     return run_call
+
+
+def _tells_a_size(error: Exception) -> bool:
+    if isinstance(error, RuntimeError):
+        return "allocate" in str(error)
+    # By its name, since whoever raised it has imported Arrow and nobody else has to.
+    return isinstance(error, MemoryError) or type(error).__name__ == "ArrowCapacityError"
 
 
 _NOTHING = object()

@@ -29,6 +29,7 @@ DOORS: dict[str, Callable[[], Any]] = {
     [
         MemoryError("shape (123,)"),
         pa.ArrowMemoryError("malloc of size 123"),
+        pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes, have 123"),
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 123 bytes"),
         RuntimeError("CUDA out of memory. Tried to allocate 123 MiB"),
     ],

@@ -97,6 +97,29 @@ def test_a_declared_other_takes_the_rest() -> None:
     assert codes(["q", "a"], listed("a", other="o", missing=False)) == [1, 0]
 
 
+@pytest.mark.parametrize("inner", [pa.string(), pa.large_string(), pa.string_view()])
+def test_dictionaries_of_many_chunks_are_joined_as_text_of_any_size(inner: Any) -> None:
+    """Plain text holds 2 GiB; beyond, Arrow would say of how many bytes the text of all chunks is."""
+    kind = pa.dictionary(pa.int8(), inner)
+    chunks = []
+    for words in (["a", "b", None], ["b", "c", "a"], []):
+        coded = pa.array(words, inner).dictionary_encode()
+        chunks.append(pa.DictionaryArray.from_arrays(coded.indices.cast(pa.int8()), coded.dictionary))
+    for some in (chunks, chunks[:2], []):
+        joined = forms.one_chunk(pa.chunked_array(some, kind))
+        assert joined.type == pa.dictionary(pa.int32(), pa.large_string())
+        assert joined.to_pylist() == [word for chunk in some for word in chunk.to_pylist()]
+
+
+@pytest.mark.parametrize("inner", [pa.binary(), pa.binary_view()])
+def test_dictionaries_of_bytes_are_refused_after_they_are_joined(inner: Any) -> None:
+    chunk = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int8()), pa.array([b"x"]).cast(inner))
+    column = pa.chunked_array([chunk, chunk])
+    assert forms.one_chunk(column).type.value_type == pa.large_binary()
+    with pytest.raises(InputError, match="column 'x' must be made of"):
+        forms.normal(column, "x")
+
+
 def test_unused_dictionary_entries_are_not_values() -> None:
     coded = pa.DictionaryArray.from_arrays([0, 0], ["a", "never used"])
     assert codes(coded, listed("a", missing=False)) == [0, 0]
