@@ -69,6 +69,50 @@ def test_bins_without_cells_count_as_their_middles() -> None:
     assert variances_of(large).tolist() == [15 / 12]
 
 
+def test_numbers_on_a_grid_count_as_its_multiples() -> None:
+    """As rows do: whole dollars of a column of any numbers lie at the beginnings of cells, not inside."""
+    cells = {"edges": (0.0, 1.0, 4.0), "fine": (0.0, 1.0, 2.0, 4.0), "weights": (8.0, 3.0, 6.0)}
+    plain = Real(name="x", missing=False, **cells)
+    whole = dataclasses.replace(plain, grids=((1.0, 1.0),))
+    np.testing.assert_allclose(scores_of(plain), [0.5, (3 * 1.5 + 6 * 3.0) / 9])
+    np.testing.assert_allclose(scores_of(whole), [0.0, (3 * 1.0 + 6 * 2.5) / 9])
+    np.testing.assert_allclose(
+        variances_of(whole), [0.0, (3 * 1.0 + 3 * 4.0 + 3 * 9.0) / 9 - (7 / 3 - 1 / 3) ** 2]
+    )
+    np.testing.assert_array_equal(ranges_of(whole), [[0.0, 1.0], [0.0, 3.0]])
+    assert value_inside(whole, 0, 0.7) == 0.0
+    assert value_inside(whole, 1, 0.999) <= 3.0
+
+
+def test_numbers_of_several_grids_count_by_their_shares() -> None:
+    """Half of the rows on multiples of 10, a quarter on multiples of 2, the rest anywhere."""
+    column = Real(name="x", missing=False, edges=(7.0, 13.0), grids=((10.0, 0.5), (2.0, 0.25)))
+    rng = np.random.default_rng(0)
+    drawn = np.concatenate(
+        [np.full(20_000, 10.0), rng.choice([8.0, 10.0, 12.0], 10_000), rng.uniform(7.0, 13.0, 10_000)]
+    )
+    assert scores_of(column)[0] == pytest.approx(10.0)
+    assert variances_of(column)[0] == pytest.approx(drawn.var(), rel=0.05)
+    np.testing.assert_array_equal(ranges_of(column), [[7.0], [13.0]])
+    between = Real(name="x", missing=False, edges=(11.0, 13.0), grids=((10.0, 1.0),))
+    assert scores_of(between)[0] == 12.0  # a bin between two multiples counts as without a grid
+
+
+def test_whole_numbers_on_multiples_of_five() -> None:
+    column = Integer(name="x", missing=False, edges=(0, 10, 23), grids=((5.0, 1.0),))
+    np.testing.assert_allclose(scores_of(column), [2.5, 15.0])
+    np.testing.assert_allclose(variances_of(column), [6.25, 50.0 / 3.0])
+    np.testing.assert_array_equal(ranges_of(column), [[0.0, 10.0], [5.0, 20.0]])
+
+
+def test_a_declared_column_of_any_numbers_has_the_mean_of_whole_ones() -> None:
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(30_000) < 0.9, 0.0, np.round(rng.gamma(1.0, 6.0, 30_000)))
+    schema = mg.Schema((Real(name="x", lower=0.0, upper=100.0, missing=False),))
+    release = mg.Synthesizer("independent", epsilon=3.0, schema=schema).fit(pa.table({"x": x}))
+    assert release.mean("x").value == pytest.approx(x.mean(), rel=0.1)
+
+
 def test_noise_in_weights_is_noise_in_the_numbers_of_bins() -> None:
     assert doubts_of(SEEN).tolist() == [0.0] * 4
     noisy = dataclasses.replace(SEEN, noise=2.0)

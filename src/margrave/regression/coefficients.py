@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from margrave.errors import InputError, invalid
+from margrave.regression.bin_noise import BinNoise
 from margrave.regression.design import Design
 from margrave.regression.families import Family
 from margrave.regression.inference import Directions, row_scatter
-from margrave.regression.likelihood import ModelRows, score_at
+from margrave.regression.likelihood import Line, ModelRows, score_at
 from margrave.regression.sums import Sums
 from margrave.schema.schema import Schema
 
@@ -36,6 +37,7 @@ class Fit:
         family: Of the regression.
         rows: Of the model.
         sums: Of the noisy tables.
+        bins: What is not known of the numbers of discovered bins.
         of: "population" or "table".
     """
 
@@ -43,7 +45,24 @@ class Fit:
     family: Family
     rows: ModelRows
     sums: Sums
+    bins: BinNoise
     of: str
+
+    def residual(self, theta: Floats) -> tuple[Line, Floats, Floats]:
+        """Where coefficients of the centred design stand, the residual there, and its covariance.
+
+        Args:
+            theta: Shape [p].
+
+        Returns:
+            The line; b - G gamma - remainder, shape [p]; and the covariance of all that it scatters by if
+            these are the true coefficients, shape [p, p]. The release has to have all pairs.
+        """
+        line = score_at(theta, self.design, self.rows, self.family)
+        residual, noise = self.sums.residual(line.gamma)
+        noise = noise + self.bins.covariance(line.gamma)
+        noise = noise + row_scatter(theta, line, self.rows, self.family, self.of == "population")
+        return line, residual - line.remainder, noise
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -176,10 +195,8 @@ class Coefficients:
         raw = np.zeros(design.size)
         raw[design.free] = given
         theta = np.asarray(np.linalg.solve(design.to_raw, raw), dtype=np.float64)
-        line = score_at(theta, design, self.fit.rows, self.fit.family)
-        residual, noise = sums.residual(line.gamma)
-        noise = noise + row_scatter(theta, line, self.fit.rows, self.fit.family, self.fit.of == "population")
-        off, free = residual - line.remainder, design.free
+        _, off, noise = self.fit.residual(theta)
+        free = design.free
         values, vectors = np.linalg.eigh(noise[np.ix_(free, free)])
         kept = values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300)
         square = float((((vectors.T @ off[free])[kept]) ** 2 / values[kept]).sum())

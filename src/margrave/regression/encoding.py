@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import narwhals as nw
@@ -17,7 +17,7 @@ from margrave.schema.encode import coded_from, encode_from
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
-from margrave.tables.numbers import find_label, refuse_numbers, scores_of
+from margrave.tables.numbers import doubts_of, find_label, refuse_numbers, scores_of
 
 Floats = NDArray[np.float64]
 EncodingName = Literal["scores", "levels", "ranks"]
@@ -34,6 +34,8 @@ class Encoding:
         levels: The label of the level that a number marks; "" for numbers on a scale.
         matrix: The numbers of each code: shape [numbers, codes].
         reference: The label of the level that the others are compared with; "" where there is none.
+        variances: Of what noise makes of the first number of each code, where codes are bins that were
+            discovered: shape [codes]. None where numbers are known.
     """
 
     column: str
@@ -41,6 +43,7 @@ class Encoding:
     levels: tuple[str, ...]
     matrix: Floats
     reference: str = ""
+    variances: Floats | None = None
 
 
 def release_column(schema: Schema, name: str, param: str) -> Column:
@@ -94,11 +97,11 @@ def encode_feature(
         base = int(np.argmax(shares)) if reference is None else labels.index(reference)
         return _levels(name, labels, [code for code in range(len(labels)) if code != base], labels[base])
     if how == "ranks":
-        numbers = _ranks(column)
-    elif numbers is None:
+        return _scale(name, labels, _ranks(column))
+    if numbers is None:
         remedy = "Use 'levels' or 'ranks' for it."
         raise InputError(invalid(f"encoding of {name!r}", "'levels' or 'ranks': it has no numbers", remedy))
-    return _scale(name, labels, numbers)
+    return replace(_scale(name, labels, numbers), variances=doubts_of(column))
 
 
 def _levels(name: str, labels: Sequence[str], codes: Sequence[int], reference: str) -> Encoding:

@@ -16,6 +16,7 @@ from margrave.archive import load_release
 from margrave.errors import InputError, invalid
 from margrave.limits import one_blas_thread
 from margrave.models.registry import resolve
+from margrave.regression.bin_noise import find_bin_noise
 from margrave.regression.coefficients import Coefficients, Fit
 from margrave.regression.design import Design, KeptTables, ModelTables, centre
 from margrave.regression.encoding import (
@@ -26,13 +27,14 @@ from margrave.regression.encoding import (
     release_column,
 )
 from margrave.regression.families import FAMILIES, Family, family_of
-from margrave.regression.inference import find_directions, find_reach, row_scatter, second_order, solve_strong
+from margrave.regression.inference import find_directions, find_reach, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.moments import MomentSums, PooledSums, move_towards
 from margrave.regression.shrinkage import move_coefficients
 from margrave.regression.sums import MeasuredSums, Sums, label_means, model_sums
 from margrave.release import Release
 from margrave.tables.estimates import PooledTables
+from margrave.tables.numbers import doubts_of
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -193,7 +195,7 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         remedy = "Rows are private: make a release of them first, margrave.Synthesizer().fit(rows)."
         raise InputError(invalid("release", "a Synthesis or the path of a release file", remedy))
     tables = KeptTables(model)
-    design, meaning = _design(release, tables, target, kind, options)
+    design, meaning, label_variances = _design(release, tables, target, kind, options)
     rows = _draw(design, model, options.rng, SANDWICH_ROWS if family.affine and design.whole else MOST_ROWS)
     labelled, crossed = model_sums(design, tables)
     measured = _gather_sums(release, tables, design, (labelled, crossed))
@@ -201,7 +203,9 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     if not design.whole:
         crossed = rows.cross(np.ones(len(rows.labels)))
     theta, hessian = _estimate(design, rows, family, measured, (labelled, crossed), tables, options.source)
-    state = Fit(design, family, replace(rows), sums, options.of)  # without what the rows keep for the search
+    bins = find_bin_noise(design, tables, label_variances)
+    kept = replace(rows)  # without what the rows keep for the search
+    state = Fit(design, family, kept, sums, bins, options.of)
     notes = _notes(sums, options.source)
     if options.features is None and (circular := list_coded_by(release.schema, target)):
         notes.append(f"left out: {', '.join(circular)}, whose codes say how they go with {target}")
@@ -211,12 +215,10 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     quantile = float(ndtri(0.5 + options.level / 2.0))
     hidden = np.zeros(design.size, dtype=np.bool_)
     if sums.complete:
-        line = score_at(theta, design, rows, family)
-        residual, noise = sums.residual(line.gamma)
-        step = inverse @ (residual - line.remainder)
+        line, residual, noise = state.residual(theta)
+        step = inverse @ residual
         unbiased = theta + step
         noise = noise + second_order(step, find_reach(design, family), line.beta, sums)
-        noise = noise + row_scatter(theta, line, rows, family, options.of == "population")
         covariance = inverse @ noise @ inverse
         errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
         hidden[1:] = (quantile * errors > find_reach(design, family))[1:]
@@ -252,8 +254,9 @@ def _check(options: Options) -> None:
 
 def _design(
     release: Release, model: ModelTables, target: str, kind: str, options: Options
-) -> tuple[Design, str]:
-    """The target and the features as numbers, and what a target of 1 means."""
+) -> tuple[Design, str, Floats | None]:
+    """The target and the features as numbers, what a target of 1 means, and the variances of what noise makes
+    of the target's numbers, where they are of bins."""
     schema = release.schema
     release_column(schema, target, "target")
     circular = list_coded_by(schema, target)
@@ -281,7 +284,9 @@ def _design(
     if how == "levels":
         how = None if isinstance(options.encodings, str) else how
     labels, meaning = encode_target(schema, target, kind, how, options.positive)
-    return centre(model, target, labels, encodings, options.intercept), meaning
+    design = centre(model, target, labels, encodings, options.intercept)
+    of_bins = not meaning and how != "ranks" and kind != "logistic"
+    return design, meaning, doubts_of(schema[target]) if of_bins else None
 
 
 def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:

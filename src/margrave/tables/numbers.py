@@ -3,7 +3,8 @@
 A bin of a column whose bins were discovered holds finer cells, and the release has what each of them
 weighs; rows are drawn by these weights. So do numbers follow them here: a bin that reaches far beyond most of
 its rows, as the last one usually does, counts as the mean of its cells, and not as its middle. Inside a cell,
-and in bins without cells, values are taken to lie evenly. Everything here is post-processing of released
+and in bins without cells, values are taken to lie evenly: on the multiples of each of the column's grids, by
+the grid's share, and the rest on whole numbers or anywhere. Everything here is post-processing of released
 numbers.
 """
 
@@ -22,6 +23,9 @@ from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
 
 Floats = NDArray[np.float64]
+
+ROUNDING = 1e-9
+"""Share of a step, and of all values, that rounding may make of what is whole."""
 
 
 def scores_of(column: Column) -> Floats | None:
@@ -92,8 +96,7 @@ def ranges_of(column: Column) -> tuple[Floats, Floats] | None:
         return None if scores is None else (scores, scores)
     least, greatest = scores.copy(), scores.copy()
     edges = column.edge_array
-    least[: column.present] = edges[:-1]
-    greatest[: column.present] = edges[1:] - _last(column)
+    least[: column.present], greatest[: column.present] = _reach(column, edges[:-1], edges[1:])
     return least, greatest
 
 
@@ -109,6 +112,7 @@ def value_inside(column: Column, code: int, part: float) -> float:
         ranges = ranges_of(column)
         return float(ranges[0][code]) if ranges is not None else float("nan")
     starts, ends, weights, bins = _cells(column)
+    starts, ends = _reach(column, starts, ends)
     own = np.flatnonzero(bins == code)
     held = weights[own]
     if not held.sum() > 0.0:
@@ -179,20 +183,58 @@ def _truths(column: Boolean) -> tuple[Any, ...]:
     return tuple(column.spell(value) if column.spelling else value for value in (False, True))
 
 
-def _last(column: SpeltNumber) -> float:
-    """By how much the greatest value of a cell is below its end."""
-    return 1.0 if isinstance(column, Whole) else 0.0
+def _step(column: SpeltNumber) -> float:
+    """What all values of a column are whole multiples of; 0 where some may lie anywhere."""
+    on_grids = sum(share for _, share in column.grids) >= 1.0 - ROUNDING
+    finest = column.grids[-1][0] if on_grids and column.grids else 0.0
+    return max(finest, 1.0) if isinstance(column, Whole) else finest
+
+
+def _multiples(starts: Floats, ends: Floats, step: float) -> tuple[Floats, Floats]:
+    """The first multiple of a step from each start on, and how many there are before each end."""
+    low, high = starts / step, ends / step
+    # Ends that are multiples but for rounding are multiples.
+    low, high = (np.where(np.abs(x - np.rint(x)) <= ROUNDING, np.rint(x), x) for x in (low, high))
+    first = np.ceil(low)
+    return step * first, np.ceil(high) - first
+
+
+def _reach(column: SpeltNumber, starts: Floats, ends: Floats) -> tuple[Floats, Floats]:
+    """The least and the greatest value from each start up to, without, each end."""
+    step = _step(column)
+    if step == 0.0:
+        return starts, ends
+    first, count = _multiples(starts, ends, step)
+    some = count > 0.0
+    return np.where(some, first, starts), np.where(some, first + step * (count - 1.0), ends)
 
 
 def _cells(column: SpeltNumber) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-    """The least and the greatest value of each cell, its weight, and its bin's code: shape [cells] each."""
+    """The start and the end of each cell, its weight, and its bin's code: shape [cells] each."""
     edges = column.edge_array
     if column.fine is None or column.weights is None:
         weights = np.ones(len(edges) - 1)
-        return edges[:-1], edges[1:] - _last(column), weights, np.arange(len(edges) - 1)
+        return edges[:-1], edges[1:], weights, np.arange(len(edges) - 1)
     fine = np.asarray(column.fine, dtype=np.float64)
     bins = np.searchsorted(edges, fine[:-1], side="right") - 1
-    return fine[:-1], fine[1:] - _last(column), np.asarray(column.weights), np.clip(bins, 0, len(edges) - 2)
+    return fine[:-1], fine[1:], np.asarray(column.weights), np.clip(bins, 0, len(edges) - 2)
+
+
+def _fill(column: SpeltNumber, starts: Floats, ends: Floats) -> tuple[Floats, Floats]:
+    """Mean, measured from its start, and variance of the values in each cell: shape [cells] both."""
+    widths = ends - starts
+    rest = max(1.0 - sum(share for _, share in column.grids), 0.0)
+    means, squares = np.zeros(len(starts)), np.zeros(len(starts))
+    for step, share in (*column.grids, (float(isinstance(column, Whole)), rest)):
+        mean, variance = widths / 2.0, widths**2 / 12.0
+        if step > 0.0:
+            first, count = _multiples(starts, ends, step)
+            some = count > 0.0  # a cell between two multiples has values of a finer grid
+            mean = np.where(some, first - starts + step * (count - 1.0) / 2.0, mean)
+            # Of n multiples in a row the variance is step^2 (n^2 - 1) / 12, of an interval its square / 12.
+            variance = np.where(some, step**2 * (count**2 - 1.0) / 12.0, variance)
+        means, squares = means + share * mean, squares + share * (variance + mean**2)
+    return means, np.maximum(squares - means**2, 0.0)
 
 
 def _moments(column: SpeltNumber) -> tuple[Floats, Floats, Floats]:
@@ -201,15 +243,13 @@ def _moments(column: SpeltNumber) -> tuple[Floats, Floats, Floats]:
     count = column.present
     held = np.bincount(bins, weights, count)
     # Where all cells of a bin weigh nothing, its values lie evenly.
-    widths = ends - starts + _last(column)
-    weights = np.where((held > 0.0)[bins], weights, widths)
+    weights = np.where((held > 0.0)[bins], weights, ends - starts)
     held = np.bincount(bins, weights, count)
     # Numbers are measured from the bin's first, so that squares of large ones lose no digits.
     first = column.edge_array[:-1]
-    middles = (starts + ends) / 2.0 - first[bins]
+    inside, own = _fill(column, starts, ends)
+    middles = starts - first[bins] + inside
     means = np.bincount(bins, weights * middles, count) / held
-    # Of n whole numbers in a row the variance is (n^2 - 1) / 12, of an interval its square / 12.
-    own = (widths**2 - _last(column)) / 12.0
     apart = (middles - means[bins]) ** 2
     variances = np.bincount(bins, weights * (own + apart), count) / held
     off = np.minimum(weights, column.noise) * column.noise

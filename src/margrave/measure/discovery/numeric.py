@@ -216,7 +216,8 @@ class NumericDiscovery:
         unit, mass = max(step, unit_of(self.column)), PART_DEVIATIONS * self._sigma(parts[-1])
         first = parts.pop(0)
         noisy, sigma = self._detail(edges, first)
-        seen = Seen(edges, noisy[1:], np.full(len(edges) - 1, sigma**2), prior, float(noisy[0]), sigma)
+        spread = np.full(len(edges) - 1, sigma**2)
+        seen = Seen(edges, noisy[1:], spread, prior, float(noisy[0]), sigma, is_narrow(self.column))
         while parts:
             finer = seen.split(mass, unit)
             # Where no cell is split, nothing is to be learned from one more look, and all goes to the last.

@@ -36,6 +36,7 @@ class Seen:
         variances: Of their noise, shape [cells].
         prior: Counts expected before the looks, in rows, shape [cells].
         absent: Noisy count of the rows without a reading; `doubt` is the standard deviation of its noise.
+        near: Whether the cells lie between declared bounds that are near each other.
     """
 
     edges: Array
@@ -44,10 +45,11 @@ class Seen:
     prior: Array
     absent: float
     doubt: float
+    near: bool = False
 
     def weigh(self) -> Array:
         """Weights by which numbers are drawn from the cells, as `weigh_cells`: shape [cells]."""
-        return weigh_cells(self.noisy, np.sqrt(self.variances), self.prior)
+        return weigh_cells(self.noisy, np.sqrt(self.variances), self.prior, self.near)
 
     def split(self, mass: float, unit: float) -> Array:
         """The edges of these cells, split where many rows are expected, as `split_cells`."""
@@ -65,7 +67,7 @@ class Seen:
         values, variances = combine_looks(self.edges, self.noisy, self.variances, finer, noisy[1:], sigma)
         gain = sigma**2 / (sigma**2 + self.doubt**2)
         absent = float(noisy[0]) + gain * (self.absent - float(noisy[0]))
-        return Seen(finer, values, variances, prior, absent, sigma * (1.0 - gain) ** 0.5)
+        return Seen(finer, values, variances, prior, absent, sigma * (1.0 - gain) ** 0.5, self.near)
 
 
 def split_cells(edges: Array, counts: Array, mass: float, unit: float) -> Array:

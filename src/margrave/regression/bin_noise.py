@@ -1,0 +1,104 @@
+"""Bin noise: what is not known of the numbers that stand for discovered bins, in the score of a regression.
+
+The number of a discovered bin is the mean of its cells by noisy weights (`tables.numbers`), so that the
+numbers of a design are off by something of known variance, the same for every row of a bin. The score
+b - G gamma is a sum over rows of x (y - x'gamma). With x_j off by e in the rows of one code it is off by
+
+    e (sum of those rows' (y - x'gamma) at place j, less gamma_j times the sum of their x)
+
+to first order, and with y off by e by e times the sum of their x. All of these sums are over tables of the
+model. Noises of different codes are taken as independent: cells are counted once each, and a bin's cells
+are its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.regression.design import Design, ModelTables
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyNumber:
+    """One number of the design that is of discovered bins, and the sums over the rows of each of them.
+
+    Args:
+        place: Of the number among all.
+        variances: Of the number of each code, in units of the centred design: shape [codes].
+        crossed: Sums of all numbers x over the rows of a code, shape [codes, p].
+        labelled: Sums of the centred labels over the rows of a code, shape [codes].
+    """
+
+    place: int
+    variances: Floats
+    crossed: Floats
+    labelled: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class BinNoise:
+    """All numbers of a regression that are of discovered bins.
+
+    Args:
+        size: Numbers that a row has: p.
+        numbers: Those of features.
+        of_labels: The part of the target's numbers, which no coefficient changes: shape [p, p].
+    """
+
+    size: int
+    numbers: tuple[NoisyNumber, ...]
+    of_labels: Floats
+
+    def covariance(self, gamma: Floats) -> Floats:
+        """Of the residual b - G gamma, by what is not known of the numbers: shape [p, p].
+
+        Args:
+            gamma: Shape [p].
+        """
+        found: Floats = self.of_labels.copy()
+        for number in self.numbers:
+            along = -gamma[number.place] * number.crossed
+            along[:, number.place] += number.labelled - number.crossed @ gamma
+            found += (along * number.variances[:, None]).T @ along
+        return found
+
+
+def find_bin_noise(design: Design, model: ModelTables, label_variances: Floats | None) -> BinNoise:
+    """What is not known of a design's numbers.
+
+    Args:
+        design: Target and features; every row has a target.
+        model: The tables of the release's.
+        label_variances: Of the number of each code of the target, shape [codes]; None where it is known.
+    """
+    numbers = []
+    for feature, encoding in enumerate(design.encodings):
+        if encoding.variances is None or not encoding.variances.any():
+            continue
+        # The number of a bin is the first of its feature's; indicators of missing values follow.
+        place = design.starts[feature]
+        scale = design.to_raw[place, place]
+        labelled = np.asarray(model.project((encoding.column, design.target)) @ design.labels)
+        crossed = _sum_numbers(design, model, encoding.column)
+        numbers.append(NoisyNumber(place, encoding.variances * scale**2, crossed, labelled))
+    of_labels: Floats = np.zeros((design.size, design.size))
+    if label_variances is not None and label_variances.any():
+        crossed = _sum_numbers(design, model, design.target)
+        of_labels = (crossed * label_variances[:, None]).T @ crossed
+    return BinNoise(design.size, tuple(numbers), of_labels)
+
+
+def _sum_numbers(design: Design, model: ModelTables, column: str) -> Floats:
+    """Sums of all numbers over the model's rows of each code of a column, shape [codes, p]."""
+    others = [name for name in design.names if name != column]
+    own, *pairs = model.project_many([(column,), *((column, name) for name in others)])
+    by_name = dict(zip(others, pairs, strict=True))
+    parts: list[Floats] = [own[:, None]]
+    for name, matrix in zip(design.names, design.matrices, strict=True):
+        parts.append((matrix * own).T if name == column else by_name[name] @ matrix.T)
+    return np.concatenate(parts, axis=1)
