@@ -8,6 +8,8 @@ import pytest
 from margrave.regression.bin_noise import find_bin_noise
 from margrave.regression.design import Design, centre
 from margrave.regression.encoding import Encoding
+from margrave.schema.columns import Real
+from margrave.tables.numbers import doubts_of
 
 CODES = {"a": 4, "b": 3, "y": 5}
 RNG = np.random.default_rng(0)
@@ -15,7 +17,15 @@ WHOLE = RNG.dirichlet(np.full(60, 0.5)).reshape(4, 3, 5) * 1000.0
 NUMBERS = {"a": np.array([0.0, 1.5, 2.0, 7.0]), "b": np.array([-1.0, 0.0, 4.0])}
 LABELS = np.array([0.0, 1.0, 3.0, 4.0, 9.0])
 VARIANCES = {"a": np.array([0.1, 0.0, 0.4, 2.0]), "b": None}
-OF_LABELS = np.array([0.0, 0.5, 0.0, 0.2, 3.0])
+TARGET = Real(
+    name="y",
+    missing=False,
+    edges=(0.0, 2.0, 4.0, 6.0, 8.0, 20.0),
+    fine=(0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 20.0),
+    weights=(30.0, 9.0, 40.0, 50.0, 20.0, 12.0, 3.0),
+    noise=5.0,
+)
+OF_LABELS = doubts_of(TARGET)
 
 
 class Tables:
@@ -66,12 +76,13 @@ def test_the_covariance_is_that_of_derivatives_by_each_number(of_labels: np.ndar
             more, less = (score(made, gamma, nothing | {name: sign * step}) for sign in (1, -1))
             slope = (more - less) / 2e-5
             wanted += variance * np.outer(slope, slope)
-    found = find_bin_noise(made, Tables(), of_labels).covariance(gamma)
+    target = None if of_labels is None else TARGET
+    found = find_bin_noise(made, Tables(), target).covariance(gamma)
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8 * np.abs(wanted).max())
 
 
 def test_numbers_that_are_known_add_nothing() -> None:
     made = design()
     known = [Encoding(e.column, e.names, e.levels, e.matrix) for e in made.encodings]
-    noise = find_bin_noise(centre(Tables(), "y", LABELS, known, True), Tables(), np.zeros(5))
+    noise = find_bin_noise(centre(Tables(), "y", LABELS, known, True), Tables(), None)
     assert (noise.numbers, noise.covariance(np.ones(3)).any()) == ((), False)

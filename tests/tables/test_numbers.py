@@ -16,7 +16,14 @@ from margrave.models.independent import Independent
 from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.columns import Categorical, Integer, Ordinal, Real
-from margrave.tables.numbers import doubts_of, ranges_of, scores_of, value_inside, variances_of
+from margrave.tables.numbers import (
+    doubts_of,
+    ranges_of,
+    scores_of,
+    value_inside,
+    variances_of,
+    weigh_covariances,
+)
 from margrave.tables.quantities import estimate_mean, estimate_quantile
 
 SEEN = Integer(
@@ -67,6 +74,58 @@ def test_bins_without_cells_count_as_their_middles() -> None:
     large = Integer(name="n", edges=(10**15, 10**15 + 4), missing=False)
     assert scores_of(large).tolist() == [10**15 + 1.5]
     assert variances_of(large).tolist() == [15 / 12]
+
+
+CELLS = Real(
+    name="x",
+    missing=False,
+    edges=(0.0, 4.0, 6.0, 12.0),
+    fine=(0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0),
+    weights=(30.0, 9.0, 40.0, 50.0, 20.0, 12.0),
+)
+
+
+def test_what_goes_with_a_number_in_a_straight_line_is_found_inside_bins() -> None:
+    counts = np.array([100.0, 70.0, 30.0])
+    weights = weigh_covariances(CELLS, counts)
+    numbers = scores_of(CELLS)
+    assert weights.sum() == pytest.approx(0.0, abs=1e-9)
+    assert weights @ (3.0 - 2.0 * numbers) == pytest.approx(-2.0 * counts @ variances_of(CELLS))
+    # A bin without rows has no mean: the line goes on from its neighbours.
+    some = weigh_covariances(CELLS, np.array([100.0, 0.0, 30.0]))
+    assert some[1] == 0.0
+    assert some @ numbers == pytest.approx(np.array([100.0, 0.0, 30.0]) @ variances_of(CELLS))
+
+
+def test_bins_that_were_declared_have_nothing_inside() -> None:
+    declared = Real(name="x", missing=False, edges=(0.0, 4.0, 12.0))
+    assert not weigh_covariances(declared, np.array([5.0, 7.0])).any()
+    assert not weigh_covariances(CELLS, np.array([5.0, 0.0, 0.0])).any()  # one mean makes no line
+    assert not weigh_covariances(Categorical(name="c", values=("a", "b")), np.array([1.0, 2.0, 0.0])).any()
+
+
+def test_a_difference_of_groups_has_what_lies_inside_bins() -> None:
+    """Two groups whose numbers differ inside every bin, as the rows of a straight line do."""
+    rng = np.random.default_rng(0)
+    group = rng.random(200_000) < 0.5
+    x = rng.normal(50.0, 10.0, 200_000) + 5.0 * group
+    edges, fine = np.arange(0.0, 121.0, 20.0), np.arange(0.0, 121.0, 1.0)
+    counts = np.stack([np.histogram(x[group == side], edges)[0] for side in (False, True)])
+    numbers = Real(
+        name="x", missing=False, edges=tuple(edges), fine=tuple(fine), weights=tuple(np.histogram(x, fine)[0])
+    )
+    schema = mg.Schema((Categorical(name="g", values=("a", "b"), missing=False), numbers))
+    groups = Categorical(name="g", values=("a", "b"), missing=False)
+    measured = (NoisyMarginal(("g", "x"), counts.astype(float), 1.0),)
+    schema = mg.Schema((groups, numbers))
+    model = Independent().fit(schema.domain, measured)
+    promise = Guarantee(1.0, 1e-9, 0.1, Neighbours(), "gdp")
+    release = Release(schema, measured, promise, (), "tables", "independent", model.state(), model.total)
+    truth = x[group].mean() - x[~group].mean()
+    found = estimate_mean(release, "x", "g", of="table").difference("b", "a").value
+    means = counts @ scores_of(numbers) / counts.sum(axis=1)
+    assert found == pytest.approx(truth, rel=0.01)
+    assert means[1] - means[0] < 0.9 * truth  # what is seen without it
 
 
 def test_numbers_on_a_grid_count_as_its_multiples() -> None:

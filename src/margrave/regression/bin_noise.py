@@ -9,6 +9,9 @@ b - G gamma is a sum over rows of x (y - x'gamma). With x_j off by e in the rows
 to first order, and with y off by e by e times the sum of their x. All of these sums are over tables of the
 model. Noises of different codes are taken as independent: cells are counted once each, and a bin's cells
 are its own.
+
+What goes with the target inside its bins is no noise but missing from X'y (`weigh_covariances`), which makes
+all coefficients too small by the share that is inside bins of the target's variance.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.regression.design import Design, ModelTables
+from margrave.schema.columns import Column
+from margrave.tables.numbers import doubts_of, weigh_covariances
 
 Floats = NDArray[np.float64]
 
@@ -48,11 +53,13 @@ class BinNoise:
         size: Numbers that a row has: p.
         numbers: Those of features.
         of_labels: The part of the target's numbers, which no coefficient changes: shape [p, p].
+        inside: What X'y lacks, since all rows of a bin of the target have one number: shape [p].
     """
 
     size: int
     numbers: tuple[NoisyNumber, ...]
     of_labels: Floats
+    inside: Floats
 
     def covariance(self, gamma: Floats) -> Floats:
         """Of the residual b - G gamma, by what is not known of the numbers: shape [p, p].
@@ -68,13 +75,13 @@ class BinNoise:
         return found
 
 
-def find_bin_noise(design: Design, model: ModelTables, label_variances: Floats | None) -> BinNoise:
+def find_bin_noise(design: Design, model: ModelTables, target: Column | None) -> BinNoise:
     """What is not known of a design's numbers.
 
     Args:
-        design: Target and features; every row has a target.
+        design: Target and features.
         model: The tables of the release's.
-        label_variances: Of the number of each code of the target, shape [codes]; None where it is known.
+        target: The column whose numbers the labels are; None where they are marks or ranks.
     """
     numbers = []
     for feature, encoding in enumerate(design.encodings):
@@ -87,10 +94,14 @@ def find_bin_noise(design: Design, model: ModelTables, label_variances: Floats |
         crossed = _sum_numbers(design, model, encoding.column)
         numbers.append(NoisyNumber(place, encoding.variances * scale**2, crossed, labelled))
     of_labels: Floats = np.zeros((design.size, design.size))
-    if label_variances is not None and label_variances.any():
-        crossed = _sum_numbers(design, model, design.target)
-        of_labels = (crossed * label_variances[:, None]).T @ crossed
-    return BinNoise(design.size, tuple(numbers), of_labels)
+    inside: Floats = np.zeros(design.size)
+    if target is not None:
+        crossed, noise = _sum_numbers(design, model, design.target), doubts_of(target)
+        of_labels = (crossed * noise[:, None]).T @ crossed
+        rows = crossed[:, 0]
+        means = crossed / np.where(rows > 0.0, rows, 1.0)[:, None]
+        inside = weigh_covariances(target, rows) @ means
+    return BinNoise(design.size, tuple(numbers), of_labels, inside)
 
 
 def _sum_numbers(design: Design, model: ModelTables, column: str) -> Floats:

@@ -33,8 +33,8 @@ from margrave.regression.moments import MomentSums, PooledSums, move_towards
 from margrave.regression.shrinkage import move_coefficients
 from margrave.regression.sums import MeasuredSums, Sums, label_means, model_sums
 from margrave.release import Release
+from margrave.schema.columns import Column
 from margrave.tables.estimates import PooledTables
-from margrave.tables.numbers import doubts_of
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -195,15 +195,16 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         remedy = "Rows are private: make a release of them first, margrave.Synthesizer().fit(rows)."
         raise InputError(invalid("release", "a Synthesis or the path of a release file", remedy))
     tables = KeptTables(model)
-    design, meaning, label_variances = _design(release, tables, target, kind, options)
+    design, meaning, numbered = _design(release, tables, target, kind, options)
     rows = _draw(design, model, options.rng, SANDWICH_ROWS if family.affine and design.whole else MOST_ROWS)
     labelled, crossed = model_sums(design, tables)
-    measured = _gather_sums(release, tables, design, (labelled, crossed))
+    bins = find_bin_noise(design, tables, numbered)
+    measured = _gather_sums(release, tables, design, (labelled, crossed), bins.inside)
     sums = measured.pooled
     if not design.whole:
         crossed = rows.cross(np.ones(len(rows.labels)))
-    theta, hessian = _estimate(design, rows, family, measured, (labelled, crossed), tables, options.source)
-    bins = find_bin_noise(design, tables, label_variances)
+    own = labelled + bins.inside, crossed
+    theta, hessian = _estimate(design, rows, family, measured, own, tables, options.source)
     kept = replace(rows)  # without what the rows keep for the search
     state = Fit(design, family, kept, sums, bins, options.of)
     notes = _notes(sums, options.source)
@@ -254,9 +255,9 @@ def _check(options: Options) -> None:
 
 def _design(
     release: Release, model: ModelTables, target: str, kind: str, options: Options
-) -> tuple[Design, str, Floats | None]:
-    """The target and the features as numbers, what a target of 1 means, and the variances of what noise makes
-    of the target's numbers, where they are of bins."""
+) -> tuple[Design, str, Column | None]:
+    """The target and the features as numbers, what a target of 1 means, and the target's column if labels are
+    its numbers."""
     schema = release.schema
     release_column(schema, target, "target")
     circular = list_coded_by(schema, target)
@@ -285,8 +286,8 @@ def _design(
         how = None if isinstance(options.encodings, str) else how
     labels, meaning = encode_target(schema, target, kind, how, options.positive)
     design = centre(model, target, labels, encodings, options.intercept)
-    of_bins = not meaning and how != "ranks" and kind != "logistic"
-    return design, meaning, doubts_of(schema[target]) if of_bins else None
+    numbered = not meaning and how != "ranks" and kind != "logistic"
+    return design, meaning, schema[target] if numbered else None
 
 
 def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
@@ -304,10 +305,12 @@ class _Measured:
     Args:
         tables: Noisy tables.
         moments: Z'Z, where the release has that of the design's numbers.
+        inside: What X'y of both lacks, since all rows of a bin of the target have one number: shape [p].
     """
 
     tables: MeasuredSums
     moments: MomentSums | None
+    inside: Floats
 
     @property
     def pooled(self) -> Sums:
@@ -316,7 +319,7 @@ class _Measured:
 
 
 def _gather_sums(
-    release: Release, model: ModelTables, design: Design, own: tuple[Floats, Floats]
+    release: Release, model: ModelTables, design: Design, own: tuple[Floats, Floats], inside: Floats
 ) -> _Measured:
     """What the release measured: noisy tables, and moments where it has those of the design's numbers.
 
@@ -324,10 +327,11 @@ def _gather_sums(
         release, model: The release and the tables of the model fitted to it.
         design: Target and features.
         own: X'y and X'X of the model.
+        inside: What X'y lacks inside bins of the target, shape [p].
     """
     public = release.total if release.guarantee.neighbours.rows_are_public else None
     tables = MeasuredSums(design, PooledTables(release.domain, release.measurements), public)
-    return _Measured(tables, MomentSums.find(design, release.sums, model, *own))
+    return _Measured(tables, MomentSums.find(design, release.sums, model, *own), inside)
 
 
 def _notes(sums: Sums, source: str) -> list[str]:
@@ -369,7 +373,7 @@ def _estimate(
     Args:
         design, rows, family: Of the regression.
         measured: Noisy tables, and moments where the release has them.
-        own: X'y and X'X of the model.
+        own: X'y of the model, with what it lacks inside bins of the target, and X'X.
         model: The tables of the release's.
         source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
             For least squares the diagonal of X'X at a level is raised to the standard deviation of its noise
@@ -398,7 +402,8 @@ def _estimate(
         if family.name == "linear":
             hessian = moments.curvature()
         residual, noise = pooled.residual(line.gamma)
-        return theta + move_towards((residual - line.remainder, noise), hessian, size, design), hessian
+        residual = residual + measured.inside - line.remainder
+        return theta + move_towards((residual, noise), hessian, size, design), hessian
     change = move_coefficients(tables, model, design, labelled, (line, hessian), size, sharp)
     return theta + change, hessian
 

@@ -40,6 +40,7 @@ from margrave.tables.numbers import (
     scores_of,
     value_inside,
     variances_of,
+    weigh_covariances,
 )
 
 Floats = NDArray[np.float64]
@@ -326,6 +327,7 @@ class _Numbers:
         variances: Of the numbers that share a code, [codes].
         doubts: Variance of the noise in the number of a code, [codes].
         least, greatest: Of all numbers.
+        column: Whose they are; None for marks.
     """
 
     scores: Floats
@@ -333,6 +335,7 @@ class _Numbers:
     doubts: Floats
     least: float
     greatest: float
+    column: Column | None = None
 
     @classmethod
     def certain(cls, scores: Floats) -> _Numbers:
@@ -345,7 +348,19 @@ class _Numbers:
         """Those of a column that has some."""
         ranges = ranges_of(column) or (scores, scores)
         least, greatest = float(np.nanmin(ranges[0])), float(np.nanmax(ranges[1]))
-        return cls(scores, variances_of(column), doubts_of(column), least, greatest)
+        return cls(scores, variances_of(column), doubts_of(column), least, greatest, column)
+
+    def sum_inside(self, counts: Floats) -> Floats:
+        """What sums of numbers by group lack, since all rows of a discovered bin have one: shape [groups].
+
+        Args:
+            counts: Rows of each group by code, none below 0: shape [groups, codes].
+        """
+        rows = counts.sum(axis=0)
+        if self.column is None:
+            return np.zeros(len(counts))
+        shares = counts / np.where(rows > 0.0, rows, 1.0)
+        return np.asarray(shares @ weigh_covariances(self.column, rows))
 
 
 def _ratios(
@@ -379,6 +394,7 @@ def _ratios(
     # A bin has one number in all groups, so that what noise makes of it is common to them.
     counts = np.maximum(table, 0.0) * present
     noise[:count, :count] += (counts * held.doubts) @ counts.T
+    sums[:count] += held.sum_inside(counts)
     found = [_fieller(sums, noise, place, count, level) for place in range(count)]
     estimates = {
         label: NumberEstimate(
