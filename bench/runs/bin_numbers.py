@@ -1,9 +1,9 @@
 """Means, quantiles and coefficients of columns whose bins were discovered: how far off, how often covered.
 
-    python bench/runs/bin_numbers.py [--releases 40] [--epsilon 1 3] [--out FILE]
+    python bench/runs/bin_numbers.py [--releases 40] [--epsilon 1 3] [--rows 5000] [--tables pay] [--out FILE]
 
 Which number a row of a bin has is not told once rows are counted by bin, so answers rest on what a release
-knows of the cells inside. Made-up tables of 5,000 rows: a log-normal column, one of 49 % zeros and a gamma
+knows of the cells inside. Made-up tables of --rows rows: a log-normal column, one of 49 % zeros and a gamma
 beyond, a normal one with 30 % missing values (nothing declared, `independent`); and pay by age and sex with
 bounds declared (`auto`). Each line: the mean of estimate over truth, and the share of 95 % intervals that
 hold it; the truth is that of the private table. Tables are drawn by seed 5, noise has none. Shares of 40
@@ -25,7 +25,7 @@ import pyarrow as pa
 import margrave as mg
 from margrave.regression import linear
 
-ROWS = 5_000
+KINDS = ("lognormal", "zeros", "missing", "pay")
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 PAY = mg.Schema(
     (
@@ -37,13 +37,13 @@ PAY = mg.Schema(
 Found = dict[str, list[tuple[float, bool]]]
 
 
-def draw_column(kind: str, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """A column of a kind, NaN where a value is missing: shape [ROWS]."""
+def draw_column(kind: str, rows: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """A column of a kind, NaN where a value is missing: shape [rows]."""
     if kind == "lognormal":
-        return np.round(np.exp(rng.normal(3.0, 1.5, ROWS)), 2)
+        return np.round(np.exp(rng.normal(3.0, 1.5, rows)), 2)
     if kind == "zeros":
-        return np.where(rng.random(ROWS) < 0.49, 0.0, np.round(rng.gamma(2.0, 10.0, ROWS), 1))
-    return np.where(rng.random(ROWS) < 0.3, np.nan, np.round(rng.normal(50.0, 15.0, ROWS), 1))
+        return np.where(rng.random(rows) < 0.49, 0.0, np.round(rng.gamma(2.0, 10.0, rows), 1))
+    return np.where(rng.random(rows) < 0.3, np.nan, np.round(rng.normal(50.0, 15.0, rows), 1))
 
 
 def note(found: Found, what: str, estimate: float, interval: tuple[float, float], truth: float) -> None:
@@ -51,13 +51,13 @@ def note(found: Found, what: str, estimate: float, interval: tuple[float, float]
     found[what].append((estimate / truth, interval[0] <= truth <= interval[1]))
 
 
-def answer_column(kind: str, epsilon: float, releases: int) -> Found:
+def answer_column(kind: str, rows: int, epsilon: float, releases: int) -> Found:
     """Means and quantiles of a column of which nothing is declared."""
     rng, found = np.random.default_rng(5), defaultdict[str, list[tuple[float, bool]]](list)
     for _ in range(releases):
-        x = draw_column(kind, rng)
+        x = draw_column(kind, rows, rng)
         held = np.sort(x[~np.isnan(x)])
-        table = pa.table({"x": pa.array(x, from_pandas=True), "g": rng.choice(["x", "y"], ROWS)})
+        table = pa.table({"x": pa.array(x, from_pandas=True), "g": rng.choice(["x", "y"], rows)})
         release = mg.Synthesizer("independent", epsilon=epsilon, delta=1e-6).fit(table)
         mean = release.mean("x", of="table")
         note(found, "mean", mean.value, mean.interval, float(held.mean()))
@@ -69,19 +69,19 @@ def answer_column(kind: str, epsilon: float, releases: int) -> Found:
     return found
 
 
-def answer_pay(epsilon: float, releases: int) -> Found:
+def answer_pay(rows: int, epsilon: float, releases: int) -> Found:
     """The mean of pay, the difference of two groups, and coefficients, with bounds declared."""
     rng, found = np.random.default_rng(5), defaultdict[str, list[tuple[float, bool]]](list)
     for _ in range(releases):
-        age, man = rng.integers(18, 80, ROWS), rng.random(ROWS) < 0.5
-        pay = np.clip(np.round(20 + 0.3 * age + 5 * man + rng.normal(0, 8, ROWS)), 0, 99).astype(int)
+        age, man = rng.integers(18, 80, rows), rng.random(rows) < 0.5
+        pay = np.clip(np.round(20 + 0.3 * age + 5 * man + rng.normal(0, 8, rows)), 0, 99).astype(int)
         table = pa.table({"age": age, "sex": np.where(man, "M", "F"), "pay": pay})
         release = mg.Synthesizer("auto", epsilon=epsilon, delta=1e-6, schema=PAY).fit(table)
         mean = release.mean("pay", of="table")
         note(found, "mean", mean.value, mean.interval, float(pay.mean()))
         apart = release.mean("pay", by="sex", of="table").difference("M", "F")
         note(found, "difference", apart.value, apart.interval, float(pay[man].mean() - pay[~man].mean()))
-        truth = np.linalg.lstsq(np.column_stack([np.ones(ROWS), age, man]), pay, rcond=None)[0]
+        truth = np.linalg.lstsq(np.column_stack([np.ones(rows), age, man]), pay, rcond=None)[0]
         fitted = linear(release, "pay", reference={"sex": "F"}, of="table")
         for place, name in ((1, "age"), (2, "sex=M")):
             if not np.isnan(fitted.lower[place]):
@@ -95,15 +95,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--releases", type=int, default=40)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 3.0])
+    parser.add_argument("--rows", type=int, default=5_000)
+    parser.add_argument("--tables", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--out", type=Path, help="append the outcomes to this file, one line of JSON each")
     args = parser.parse_args()
-    for kind in ("lognormal", "zeros", "missing", "pay"):
+    for kind in args.tables:
         for epsilon in args.epsilon:
             start = time.perf_counter()
             ask = answer_pay if kind == "pay" else lambda *rest, kind=kind: answer_column(kind, *rest)
-            for what, pairs in ask(epsilon, args.releases).items():
+            for what, pairs in ask(args.rows, epsilon, args.releases).items():
                 ratio, held = np.mean(np.asarray(pairs, dtype=float), axis=0)
-                line = {"table": kind, "epsilon": epsilon, "answer": what, "releases": len(pairs)}
+                line = {
+                    "table": kind,
+                    "rows": args.rows,
+                    "epsilon": epsilon,
+                    "answer": what,
+                    "releases": len(pairs),
+                }
                 line |= {"over truth": round(float(ratio), 3), "covered": round(float(held), 3)}
                 print(json.dumps(line), flush=True)
                 if args.out is not None:
