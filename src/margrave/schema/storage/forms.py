@@ -276,8 +276,6 @@ def number_spelling(label: object) -> str | None:
 
 PIECE = 1 << 16
 """Rows of a piece of a column that is copied: so few that the texts of one fit into Arrow's short offsets."""
-VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-"""Types of text that point into memory they share, and the type that holds the same texts."""
 
 
 def copy_values(table: Any) -> Any:
@@ -305,7 +303,6 @@ def copy_values(table: Any) -> Any:
 def _take_all(array: Any) -> Any:
     """The same values in new memory, zeros where one is missing."""
     places = pa.array(np.arange(len(array)))
-    wider = VIEWS.get(str(array.type))
-    if wider is None:
-        return array.take(places)
-    return array.cast(wider).take(places).cast(array.type)  # Arrow takes nothing out of views
+    if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
+        return array.cast(_widen(array.type)).take(places).cast(array.type)  # Arrow takes nothing out of views
+    return array.take(places)
