@@ -304,5 +304,6 @@ def _take_all(array: Any) -> Any:
     """The same values in new memory, zeros where one is missing."""
     places = pa.array(np.arange(len(array)))
     if pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
-        return array.cast(_widen(array.type)).take(places).cast(array.type)  # Arrow takes nothing out of views
+        # Arrow takes nothing out of views.
+        return array.cast(_widen(array.type)).take(places).cast(array.type)
     return array.take(places)
