@@ -225,6 +225,10 @@ class Strategy(Protocol):
         """Whether it asks for more than marginals, so that the engine has to hold the rows."""
 
     @property
+    def otherwise(self) -> str:
+        """How rho is split where released tables decide so, and when that is; "" if they do not."""
+
+    @property
     def keeps_deadline(self) -> bool:
         """Whether a time limit can end it early but complete."""
 

@@ -43,6 +43,7 @@ class Plan:
         odds: What somebody who attacks the release may find out at most, in words.
         copies: Of a method that releases a noisy copy of every row: `numbers` of a copy, indicators of codes,
             `sigma` of the noise in each of them, and `mu` of all copies together. Empty for other methods.
+        otherwise: How rho is split where released tables decide so, and when that is; "" if they do not.
     """
 
     method: str
@@ -64,6 +65,7 @@ class Plan:
     need: str = ""
     odds: str = ""
     copies: Mapping[str, float] = field(default_factory=dict)
+    otherwise: str = ""
 
     def add_warning(self, warning: str) -> Plan:
         """The same plan with a warning about what is taken as public, where there is one."""
@@ -88,6 +90,7 @@ class Plan:
         lines += [f"declared    {_fold_names(self.declared) or 'nothing'}"]
         lines += [f"discovered  {names}: {looks}" for names, looks in _fold(self.discovered)]
         lines += [f"rho share   {stage}: {share:.1%}" for stage, share in self.shares.items()]
+        lines += [f"rho share   {self.otherwise}"] if self.otherwise else []
         if self.copies:
             copy = "noisy copy of every row: {numbers:,.0f} numbers, 0 or 1, each with sigma = {sigma:.2f}"
             lines += [f"noise       {copy.format(**self.copies)} (mu = {self.copies['mu']:.2f})"]

@@ -131,6 +131,7 @@ def outlook(synthesizer: Synthesizer, source: Source, rows: int | None, size: in
         epsilon=synthesizer.epsilon,
         odds=promised.describe_odds(),
         copies=_copies(ledger, _spent_apart(synthesizer, schema), sizes, strategy),
+        otherwise=strategy.otherwise,
     )
 
 

@@ -93,6 +93,8 @@ class Strategy(ABC):
     """Whether a time limit can end it early but complete."""
     options: ClassVar[frozenset[str]] = frozenset()
     """Options of a run that it takes, each a field of this name: "target"."""
+    otherwise: ClassVar[str] = ""
+    """How rho is split where released tables decide so, and when that is, for the plan; "" if they do not."""
     pace: ClassVar[tuple[float, float]] = (1e-3, 0.0)
     """Processor seconds of a run a squared column, with a fitter whose `fit_seconds` is 0, at epsilon 1 on as
     many rows as the shipped Adult has, and the power of epsilon times rows that they grow with:
