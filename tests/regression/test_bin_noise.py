@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Literal
+
 import numpy as np
 import pytest
 
+from margrave.models.pgm.fitter import PGM
+from margrave.privacy.unit import Neighbours
+from margrave.regression import linear
 from margrave.regression.bin_noise import find_bin_noise
 from margrave.regression.design import Design, centre
 from margrave.regression.encoding import Encoding
-from margrave.schema.columns import Real
-from margrave.tables.numbers import doubts_of
+from margrave.release import Guarantee, NoisyMarginal, Release
+from margrave.schema.columns import Integer, Real
+from margrave.schema.schema import Schema
+from margrave.tables.numbers import doubts_of, scores_of
 
 CODES = {"a": 4, "b": 3, "y": 5}
 RNG = np.random.default_rng(0)
@@ -79,6 +88,30 @@ def test_the_covariance_is_that_of_derivatives_by_each_number(of_labels: np.ndar
     target = None if of_labels is None else TARGET
     found = find_bin_noise(made, Tables(), target).covariance(gamma)
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("source", ["both", "model", "measured"])
+def test_coefficients_have_what_goes_with_the_target_inside_its_bins(source: Literal["both"]) -> None:
+    """A straight line, whose bins of the target are twice as wide as its scatter: a tenth of it is inside."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 5, 200_000)
+    y = 30.0 + 5.0 * x + rng.normal(0.0, 10.0, 200_000)
+    edges, fine = np.arange(-40.0, 121.0, 20.0), np.arange(-40.0, 121.0, 1.0)
+    counts = np.stack([np.histogram(y[x == value], edges)[0] for value in range(5)])
+    weights = tuple(np.histogram(y, fine)[0].astype(float))
+    target = Real(name="y", missing=False, edges=tuple(edges), fine=tuple(fine), weights=weights)
+    schema = Schema((Integer(name="x", edges=tuple(range(6)), missing=False), target))
+    measured = (NoisyMarginal(("x", "y"), counts.astype(float), 1.0),)
+    model = PGM().fit(schema.domain, measured)
+    promise = Guarantee(1.0, 1e-9, 0.1, Neighbours(), "gdp")
+    release = Release(schema, measured, promise, (), "tables", "pgm", model.state(), model.total)
+    found = linear(SimpleNamespace(release=release, model=model), "y", source=source, of="table")
+    seen = np.polyfit(x, scores_of(target)[np.clip(np.searchsorted(edges, y, "right") - 1, 0, 7)], 1)[0]
+    assert seen < 4.7
+    assert found["x"] == pytest.approx(5.0, rel=0.03)
+    assert found.unbiased[1] == pytest.approx(5.0, rel=0.02)
+    bare = replace(target, fine=None, weights=None)
+    assert not find_bin_noise(found.fit.design, model, bare).inside.any()
 
 
 def test_numbers_that_are_known_add_nothing() -> None:
