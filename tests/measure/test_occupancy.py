@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from margrave import Synthesizer
 from margrave.measure.discovery import occupancy
@@ -18,7 +19,8 @@ from margrave.measure.discovery.occupancy import (
     weigh_cells,
 )
 from margrave.measure.discovery.ranges import number_edges, number_prior
-from margrave.schema.columns import Real
+from margrave.schema.columns import Integer, Real
+from margrave.schema.schema import Schema
 
 SIGMA = 40.0
 PLACES = np.arange(200)
@@ -202,3 +204,33 @@ def test_a_step_that_some_values_are_not_on_leaves_these_in_range() -> None:
     assert dict(column.grids)[0.5] == pytest.approx(0.8, abs=0.1)
     drawn = np.asarray(made.sample_arrow(20_000, rng=0)["x"])
     assert (drawn * 2 != np.rint(drawn * 2)).mean() == pytest.approx(0.2, abs=0.05)
+
+
+def test_between_near_bounds_no_rows_are_cut_off() -> None:
+    """Of a hundred numbers the first fifteen hold three rows in a thousand, half of which were lost."""
+    rng = np.random.default_rng(0)
+    exact = 50_000 * np.diff(norm.cdf(np.arange(-1.0, 101.0), 45.0, 11.0))[:100]
+    prior, middles = np.full(100, 500.0), np.arange(100.0)
+    first, whole, rest = [], [], []
+    for _ in range(20):
+        noisy = exact + rng.normal(0.0, 4.0, 100)
+        plain, near = weigh_cells(noisy, 4.0, prior), weigh_cells(noisy, 4.0, prior, near=True)
+        counts, held = average_counts(noisy, 4.0, prior)
+        np.testing.assert_allclose(near, held * counts)
+        first.append(int(np.flatnonzero(plain)[0]))
+        whole.append(near[:25] @ (25.0 - middles[:25]))
+        rest.append(plain[:25] @ (25.0 - middles[:25]))
+    truth = exact[:25] @ (25.0 - middles[:25])
+    assert min(first) > 0
+    assert abs(np.mean(whole) / truth - 1.0) < 0.5 * abs(np.mean(rest) / truth - 1.0)
+
+
+def test_a_column_between_near_bounds_is_weighed_so() -> None:
+    rows = pa.table({"x": np.clip(np.random.default_rng(0).normal(45.0, 11.0, 50_000), 0, 99).astype(int)})
+    found = {}
+    for upper in (99, 999):  # near, and not
+        schema = Schema((Integer(name="x", lower=0, upper=upper, missing=False),))
+        column = Synthesizer("independent", epsilon=3.0, schema=schema).fit(rows).schema["x"]
+        found[upper] = np.asarray(column.weights)
+    assert (found[99] > 0.0).all()
+    assert not (found[999] > 0.0).all()

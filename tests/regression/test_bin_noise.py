@@ -110,6 +110,10 @@ def test_coefficients_have_what_goes_with_the_target_inside_its_bins(source: Lit
     assert seen < 4.7
     assert found["x"] == pytest.approx(5.0, rel=0.03)
     assert found.unbiased[1] == pytest.approx(5.0, rel=0.02)
+    # What noise makes of the cells is in the intervals, as the same for every release of these tables.
+    noisy = replace(release, schema=Schema((schema["x"], replace(target, noise=300.0))))
+    less_sure = linear(SimpleNamespace(release=noisy, model=model), "y", source=source, of="table")
+    assert less_sure.standard_errors[1] > 2.0 * found.standard_errors[1]
     bare = replace(target, fine=None, weights=None)
     assert not find_bin_noise(found.fit.design, model, bare).inside.any()
 

@@ -425,6 +425,14 @@ def test_a_run_repeats_that_its_time_limit_leaves_no_step(tmp_path: Path) -> Non
         run.fit(table)
 
 
+def test_a_split_that_released_tables_decide_is_said_so() -> None:
+    plans = {name: mg.Synthesizer(name, epsilon=1.0).plan(_table()) for name in ("auto", "mst")}
+    assert "where it would hide most of them" in plans["auto"].otherwise
+    assert f"rho share   {plans['auto'].otherwise}" in str(plans["auto"])
+    assert plans["auto"].to_json()["otherwise"] == plans["auto"].otherwise
+    assert plans["mst"].otherwise == ""
+
+
 def test_columns_alike_share_a_line_of_a_wide_plan() -> None:
     table = pa.table({f"c{place}": [1, 2] for place in range(60)} | {"name": ["a", "b"]})
     lines = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import margrave as mg
+from margrave.run.public import unpack_table
 from margrave.schema.storage.forms import PIECE, copy_values
 
 ROWS, KEPT = 400, 201
@@ -102,3 +104,16 @@ def test_a_release_does_not_hold_what_a_mask_has_made_missing() -> None:
         drawn = pa.Table.from_pandas(synthesis.sample(), preserve_index=False)
         assert secret not in np.frombuffer(drawn.column("published").chunk(0).buffers()[1], np.int64)
     assert found[0] == found[1]
+
+
+def test_rows_of_a_release_that_holds_more_are_clean() -> None:
+    """As releases of earlier versions do."""
+    income = pd.Series(np.arange(ROWS) + 20_000, dtype="Int64")
+    table = pa.table({"x": pa.array(np.arange(ROWS) + 20_000, mask=np.arange(ROWS) % 5 == 2)})
+    promise = {"epsilon": 0.1, "adjacency": "replace_private", "public": ["x"]}
+    frame = pd.DataFrame({"x": table.column("x").to_pandas().astype("Int64"), "income": income})
+    release = mg.Synthesizer("independent", **promise).fit(frame).release
+    old = unpack_table(dataclasses.replace(release, public=packed(table)))
+    assert (20_002).to_bytes(8, "little") in packed(table)
+    assert (20_002).to_bytes(8, "little") not in packed(old)
+    assert old.equals(table)
