@@ -106,10 +106,16 @@ def find_bin_noise(design: Design, model: ModelTables, target: Column | None) ->
 
 def _sum_numbers(design: Design, model: ModelTables, column: str) -> Floats:
     """Sums of all numbers over the model's rows of each code of a column, shape [codes, p]."""
+    # In the order in which `model_sums` has asked for the same pairs, so that none is worked out again.
+    order = {name: place for place, name in enumerate((*design.names, design.target))}
     others = [name for name in design.names if name != column]
-    own, *pairs = model.project_many([(column,), *((column, name) for name in others)])
-    by_name = dict(zip(others, pairs, strict=True))
-    parts: list[Floats] = [own[:, None]]
+    pairs = [(name, column) if order[name] < order[column] else (column, name) for name in others]
+    ways, *tables = model.project_many([(column,), *pairs])
+    joint = {
+        name: table if pair[0] == column else table.T
+        for name, pair, table in zip(others, pairs, tables, strict=True)
+    }
+    parts: list[Floats] = [ways[:, None]]
     for name, matrix in zip(design.names, design.matrices, strict=True):
-        parts.append((matrix * own).T if name == column else by_name[name] @ matrix.T)
+        parts.append((matrix * ways).T if name == column else joint[name] @ matrix.T)
     return np.concatenate(parts, axis=1)
