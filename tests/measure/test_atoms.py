@@ -161,7 +161,8 @@ def test_an_atom_between_two_round_numbers_is_looked_for_once_more() -> None:
 def test_splitting_keeps_the_sums() -> None:
     cells = np.array([10.0, 300.0, 20.0])
     edges = np.array([0.0, 10.0, 20.0, 30.0])
-    found = Histogram(edges, cells, np.full(3, 4.0), cells, are_single(edges, 0.0))
+    single = are_single(edges, 0.0)
+    found = Histogram(edges, cells, np.full(3, 4.0), cells, single, single)
     split = split_atoms(found, [(12.5, 250.0), (10.0, 30.0), (99.0, 5.0)], 3.0, PLAIN)
     assert split.noisy.sum() == pytest.approx(330.0)
     assert split.weights.sum() == pytest.approx(330.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -12,11 +13,20 @@ import pytest
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.measure.discovery.bins import cut
-from margrave.measure.discovery.values import Histogram, fit_tail, refine_tail, weigh_tail
+from margrave.measure.discovery.tails import (
+    BoundsLook,
+    find_tails,
+    fit_tail,
+    refine_tail,
+    refine_tails,
+    weigh_tail,
+    weigh_tails,
+)
+from margrave.measure.discovery.values import Histogram, split_atoms
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
-from margrave.schema.columns import Binned
+from margrave.schema.columns import Binned, Real
 from margrave.schema.draws import real_numbers
 from seeded_noise import SeededSource
 
@@ -28,7 +38,7 @@ def _seen(values: np.ndarray, sigma: float, seed: int = 0, whole: bool = False) 
     exact = np.histogram(values, edges)[0]
     noisy = exact + np.random.default_rng(seed).normal(0.0, sigma, len(exact))
     none = np.zeros(len(exact), dtype=np.bool_)
-    return Histogram(edges, noisy, np.full(len(exact), sigma**2), np.maximum(noisy - sigma, 0.0), none)
+    return Histogram(edges, noisy, np.full(len(exact), sigma**2), np.maximum(noisy - sigma, 0.0), none, none)
 
 
 def _mean(edges: np.ndarray, weights: np.ndarray) -> float:
@@ -52,13 +62,95 @@ def test_a_heavy_tail_is_told_by_all_of_its_cells() -> None:
     assert np.abs(np.array(with_law) - 1.0).mean() < 0.5 * np.abs(np.array(without) - 1.0).mean()
 
 
-def test_short_tails_and_noise_get_no_law() -> None:
+@pytest.mark.parametrize("low", [100.0, 4_500.0])
+def test_a_short_tail_ends_where_its_rows_do(low: float) -> None:
+    """Whatever the law says of a tail that has an end, it may not make up numbers far beyond."""
+    values = np.random.default_rng(2).uniform(low, low + 900.0, 50_000)
+    for seed in range(10):
+        found = _seen(values, 40.0, seed)
+        tail = fit_tail(found, 50_000)
+        if tail is None:
+            continue
+        assert tail.end < low + 900.0 + 0.1 * 900.0
+        weighed = weigh_tail(found, tail)
+        beyond = weighed.weights[weighed.edges[:-1] > low + 900.0].sum()
+        assert beyond < 0.002 * weighed.weights.sum()
+
+
+def test_noise_and_a_second_heap_get_no_law() -> None:
     rng = np.random.default_rng(2)
-    assert fit_tail(_seen(rng.uniform(100.0, 1000.0, 50_000), 40.0), 50_000) is None
-    assert fit_tail(_seen(rng.normal(5000.0, 100.0, 50_000), 40.0), 50_000) is None
     assert fit_tail(_seen(rng.pareto(2.0, 20) * 1000.0, 400.0), 20) is None
     two = np.concatenate([rng.exponential(100.0, 50_000), rng.normal(100_000.0, 1000.0, 3000)])
-    assert fit_tail(_seen(two, 40.0), 53_000) is None  # a second heap is no tail
+    tail = fit_tail(_seen(two, 40.0), 53_000)
+    # Where the heap itself is the tail it may have a law, which begins in it.
+    assert tail is None or tail.edge > 95_000.0
+
+
+def test_a_law_is_that_of_a_smaller_part_where_none_holds_for_a_tenth() -> None:
+    """Half of the upper tenth lies evenly: what is beyond has a law all the same."""
+    rng = np.random.default_rng(4)
+    values = np.concatenate([rng.uniform(100.0, 1000.0, 190_000), 1000.0 * (rng.pareto(2.5, 10_000) + 1.0)])
+    found = _seen(values, 20.0)
+    tail = fit_tail(found, 200_000)
+    assert tail is not None
+    assert tail.edge >= 990.0
+    assert float(tail.chances @ tail.shapes) == pytest.approx(0.4, abs=0.15)
+
+
+def test_the_look_at_bounds_tells_of_the_far_end() -> None:
+    """Many cells far out say together less than one cell of the look at bounds."""
+    values = np.random.default_rng(3).normal(50.0, 15.0, 5_000)
+    octaves, edges = 2.0 ** np.arange(0.0, 40.0), np.arange(20.0, 1024.1, 0.25)
+    exact, none = np.histogram(values, edges)[0], np.zeros(len(edges) - 1, dtype=np.bool_)
+    with_bounds, without = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        cells = exact + rng.normal(0.0, 12.0, len(exact))
+        found = Histogram(edges, cells, np.full(len(exact), 144.0), exact + 0.0, none, none)
+        noisy = np.histogram(values, octaves)[0] + rng.normal(0.0, 12.0, len(octaves) - 1)
+        for bounds, drawn in ((BoundsLook(octaves, noisy, 12.0), with_bounds), (None, without)):
+            tail = fit_tail(found, 5_000, bounds)
+            weighed = found if tail is None else weigh_tail(found, tail)
+            drawn.append(_mean(edges, weighed.weights) - _mean(edges, exact + 0.0))
+    assert np.square(with_bounds).mean() < 0.5 * np.square(without).mean()
+
+
+def test_numbers_apart_are_no_part_of_a_tail() -> None:
+    """A code far out holds rows of its own, in the look at bounds too; the law is that of the others."""
+    values = np.random.default_rng(6).exponential(100.0, 50_000)
+    octaves = 2.0 ** np.arange(0.0, 40.0)
+    exact = np.histogram(np.append(values, np.full(4_000, 5_000.0)), octaves)[0]
+    bounds = BoundsLook(octaves, exact + 0.0, 20.0)
+    plain = dataclasses.replace(_seen(values, 40.0), weights=_seen(values, 0.0).noisy)
+    place = int(np.searchsorted(plain.edges, 5_000.0)) - 1
+    plain.noisy[place] += 4_000.0
+    plain.weights[place] += 4_000.0
+    found = split_atoms(plain, [(5_000.0, 4_000.0)], 5.0, Real(name="x"))
+    tail = fit_tail(found, 54_000, bounds)
+    assert tail is not None
+    assert tail.end < 3_000.0
+    assert weigh_tail(found, tail).weights[found.atoms] == pytest.approx(4_000.0, abs=200.0)
+
+
+def test_the_lower_tail_is_that_of_the_numbers_with_the_other_sign() -> None:
+    values = 1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0)
+    upper = _seen(values, 40.0)
+    none = np.zeros(len(upper.noisy), dtype=np.bool_)
+    counts = upper.noisy[::-1], upper.variances[::-1], upper.weights[::-1]
+    lower = Histogram(-upper.edges[::-1], *counts, none, none)
+    ends = -math.inf, math.inf
+    one, other = find_tails(upper, 50_000, None, ends), find_tails(lower, 50_000, None, ends)
+    assert one.upper is not None
+    assert other.lower is not None
+    assert other.lower.end == one.upper.end
+    ours, theirs = weigh_tails(upper, one), weigh_tails(lower, other)
+    assert np.array_equal(ours.weights, theirs.weights[::-1])
+    bins = [cut(found.edges, found.weights, 32, 200.0) for found in (ours, theirs)]
+    fine, mirrored = refine_tails(bins[0], one, False)[1], refine_tails(bins[1], other, False)[1]
+    assert fine[-1] == -mirrored[0]
+    # Where numbers begin at 0, none is made up below it.
+    assert find_tails(upper, 50_000, None, ends).lower is None or one.lower.end <= 0.0
+    assert find_tails(lower, 50_000, None, (-20_000.0, 0.0)).lower.end <= 20_000.0
 
 
 def test_no_law_begins_behind_a_cell_of_zero_alone() -> None:
@@ -71,7 +163,7 @@ def test_no_law_begins_behind_a_cell_of_zero_alone() -> None:
     for _ in range(20):
         noisy = exact + rng.normal(0.0, 60.0, len(exact))
         weights = np.where(alone, noisy, exact)
-        found = Histogram(edges, noisy, np.full(len(exact), 60.0**2), weights, alone)
+        found = Histogram(edges, noisy, np.full(len(exact), 60.0**2), weights, alone, alone)
         tail = fit_tail(found, 12_000)
         weighed = found if tail is None else weigh_tail(found, tail)
         assert np.isfinite(weighed.weights).all()
@@ -86,7 +178,7 @@ def test_the_last_bin_ends_where_less_than_a_row_is_expected(whole: bool) -> Non
     assert tail is not None
     assert 0.1 < tail.end / values.max() < 10
     bins = cut(found.edges, weigh_tail(found, tail).weights, 32, 200.0)
-    edges, fine, weights = refine_tail(bins, tail, whole)
+    edges, fine, weights = refine_tail(bins.edges, bins.fine, bins.weights, tail, whole)
     assert set(edges) <= set(fine)
     assert (np.diff(fine) > 0).all()
     assert (weights >= 0).all()
@@ -103,7 +195,9 @@ def test_whole_numbers_stay_exact_however_long_the_tail() -> None:
     tail = fit_tail(found, 50_000)
     assert tail is not None
     bins = cut(found.edges, weigh_tail(found, tail).weights, 32, 200.0)
-    edges, fine, _ = refine_tail(bins, dataclasses.replace(tail, end=2.0**80), True)
+    edges, fine, _ = refine_tail(
+        bins.edges, bins.fine, bins.weights, dataclasses.replace(tail, end=2.0**80), True
+    )
     assert edges[-1] == fine[-1] == 2.0**53
 
 
@@ -145,12 +239,14 @@ def test_cells_a_few_floats_wide_are_parted_no_finer(floats: int) -> None:
         np.insert(found.variances, place - 1, 40.0**2),
         np.insert(found.weights, place - 1, 1.0),
         np.insert(found.alone, place - 1, False),
+        np.insert(found.atoms, place - 1, False),
     )
     tail = fit_tail(found, 50_000)
     assert tail is not None
     assert tail.edge < near
     weighed = weigh_tail(found, tail)
-    edges, fine, weights = refine_tail(cut(weighed.edges, weighed.weights, 16, 100.0), tail, whole=False)
+    bins = cut(weighed.edges, weighed.weights, 16, 100.0)
+    edges, fine, weights = refine_tail(bins.edges, bins.fine, bins.weights, tail, whole=False)
     assert (np.diff(fine) > 0).all()
     assert np.isin(edges, fine).all()
     assert weights.sum() == pytest.approx(weighed.weights.sum(), rel=1e-3)

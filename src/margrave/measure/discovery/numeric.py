@@ -39,23 +39,21 @@ from margrave.measure.discovery.ranges import (
     year_prior,
 )
 from margrave.measure.discovery.refine import Seen
+from margrave.measure.discovery.tails import BoundsLook, Tails, find_tails, refine_tails, weigh_tails
 from margrave.measure.discovery.values import (
     Histogram,
-    Tail,
+    Multiples,
     all_on,
     are_single,
     atom_edges,
     common_step,
     find_spikes,
-    fit_tail,
     fixed_step,
     place_atoms,
-    refine_tail,
     released_grids,
     split_atoms,
     steps_of,
     unit_of,
-    weigh_tail,
 )
 from margrave.measure.mechanisms.partition import may_be_missing
 from margrave.release import NoisyMarginal
@@ -120,20 +118,22 @@ Look = Callable[[str, Exact, Fraction, bool], tuple[Array, float]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Multiples:
-    """A released look at the steps that a column's numbers are multiples of.
+class _Range:
+    """What the first looks at a column have told: where its numbers lie, about.
 
     Args:
-        steps: Those asked for, the coarsest first; none where there was no look.
-        noisy: Noisy counts by the first of them that a number is a multiple of, shape [steps + 1].
-        sigma: Standard deviation of their noise.
-        step: The one that all numbers are multiples of, as far as is known; 0 for none.
+        edges: Edges of the cells to look at next, shape [cells + 1].
+        coarse: Edges of the last look's cells, shape [coarse cells + 1].
+        counts: Rows expected of these, shape [coarse cells].
+        multiples: The look at multiples.
+        bounds: The look at bounds, where there was one at numbers of any size.
     """
 
-    steps: tuple[float, ...] = ()
-    noisy: Array = dataclasses.field(default_factory=lambda: np.zeros(0))
-    sigma: float = 1.0
-    step: float = 0.0
+    edges: Array
+    coarse: Array
+    counts: Array
+    multiples: Multiples = dataclasses.field(default_factory=Multiples)
+    bounds: BoundsLook | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,17 +168,15 @@ class NumericDiscovery:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
         if self.column.edges is not None and not self.column.provisional:
             return self._merge_declared()
-        edges, prior, multiples = self._edges()
-        seen = self._details(edges, prior, multiples.step)
-        found = self._with_atoms(seen, multiples.step)
-        tail = self._tail(found, self._rows(np.append(seen.absent, seen.noisy)))
-        found = found if tail is None else weigh_tail(found, tail)
+        start = self._first_looks()
+        seen = self._details(start.edges, start.counts, start.multiples.step)
+        found = self._with_atoms(seen, start.multiples.step)
+        tails = self._tails(found, self._rows(np.append(seen.absent, seen.noisy)), start.bounds)
+        found = weigh_tails(found, tails)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
         most = min(self.column.bins or DEFAULT_BINS, self.most(found.weights))
         bins = cut_by(self.column.binning, found.edges, found.weights, most, least, found.alone)
-        parts = bins.edges, bins.fine, bins.weights
-        if tail is not None:
-            parts = refine_tail(bins, tail, isinstance(self.column, Whole))
+        parts = refine_tails(bins, tails, isinstance(self.column, Whole))
         if self.column.provisional:
             parts = reach_ends(*parts, *self._ends())
         known = dataclasses.replace(
@@ -189,7 +187,7 @@ class NumericDiscovery:
             fine=tuple(parts[1].tolist()),
             weights=tuple(parts[2].tolist()),
             noise=float(np.sqrt(found.variances.mean())),
-            grids=self._grids(multiples, found),
+            grids=self._grids(start.multiples, found),
             missing=may_be_missing(self.column, seen.absent, seen.doubt),
             strict=False,
             rare=0.0,
@@ -197,12 +195,14 @@ class NumericDiscovery:
         )
         return self._find_spelling(known), _marginal(known, found, seen.absent, seen.doubt)
 
-    def _tail(self, found: Histogram, rows: float) -> Tail | None:
-        """The law of the largest numbers of a column of amounts, which ends where that is declared."""
-        if self.column.read != "number" or self.column.grids:
-            return None
-        tail = fit_tail(found, rows)
-        return None if tail is None else dataclasses.replace(tail, end=min(tail.end, self._ends()[1]))
+    def _tails(self, found: Histogram, rows: float, bounds: BoundsLook | None) -> Tails:
+        """The laws of the largest and the least numbers, which end where that is declared.
+
+        None between bounds that are near, where no number is far out (`weigh_cells`).
+        """
+        if self.column.read != "number" or self.column.grids or is_narrow(self.column):
+            return Tails()
+        return find_tails(found, rows, bounds, self._ends())
 
     def _details(self, edges: Array, prior: Array, step: float) -> Seen:
         """The rows by cell, after looks at ever finer cells where rows are expected.
@@ -233,7 +233,8 @@ class NumericDiscovery:
             column = dataclasses.replace(column, grids=((step, 1.0),))
         unit, sigma = unit_of(column), float(np.sqrt(seen.variances.max()))
         weights = seen.weigh()
-        found = Histogram(edges, seen.noisy, seen.variances, weights, are_single(edges, unit))
+        single = are_single(edges, unit)
+        found = Histogram(edges, seen.noisy, seen.variances, weights, single, np.zeros_like(single))
         spikes = find_spikes(edges, seen.noisy, sigma, unit)
         for _ in range(ATOM_LOOKS):
             if not spikes:
@@ -284,7 +285,7 @@ class NumericDiscovery:
             strict=False,
         )
         cells = len(edges) - 1
-        none = np.zeros(cells), np.zeros(cells, dtype=np.bool_)
+        none = np.zeros(cells), np.zeros(cells, dtype=np.bool_), np.zeros(cells, dtype=np.bool_)
         found = Histogram(edges, noisy[1:], np.full(cells, sigma**2), *none)
         return known, _marginal(known, found, float(noisy[0]), sigma)
 
@@ -328,7 +329,7 @@ class NumericDiscovery:
         found = self.source.histogram(self.column.name, edges, self.column.read, absent=True).reveal()
         return np.roll(found, 1)
 
-    def _multiples(self, most: float, zeros: float | None = None) -> _Multiples:
+    def _multiples(self, most: float, zeros: float | None = None) -> Multiples:
         """A look at the steps that the numbers are multiples of.
 
         Args:
@@ -337,16 +338,16 @@ class NumericDiscovery:
         """
         column, steps = self.column, steps_of(self.column, most)
         if not steps:
-            return _Multiples()
+            return Multiples()
 
         def exact() -> NDArray[np.int64]:
             return self.source.grids(column.name, steps, column.read).reveal()
 
         noisy, sigma = self.look(f"grids of {column.name}", exact, self.unit * SHARES["grids"], False)
         step = 0.0 if zeros is None else common_step(steps, noisy, sigma, zeros)
-        return _Multiples(steps, noisy, sigma, step)
+        return Multiples(steps, noisy, sigma, step)
 
-    def _grids(self, multiples: _Multiples, found: Histogram) -> tuple[tuple[float, float], ...]:
+    def _grids(self, multiples: Multiples, found: Histogram) -> tuple[tuple[float, float], ...]:
         """The grids that values are drawn on."""
         column = self.column
         if not multiples.steps:
@@ -355,43 +356,39 @@ class NumericDiscovery:
         grids = released_grids(column, multiples.steps, multiples.noisy, multiples.sigma, *seen)
         return all_on(grids, multiples.step) if multiples.step > 0 else grids
 
-    def _edges(self) -> tuple[Array, Array, _Multiples]:
+    def _first_looks(self) -> _Range:
         """Cells of the look at the column's values and the counts expected of them, after looks at bounds
         and multiples."""
         low, high = self._ends()
         if isinstance(self.column, Time):
             edges = np.unique(np.rint(np.linspace(max(low, 0.0), min(high, float(DAY)), TIME_CELLS + 1)))
-            coarse, counts = edges, self._even(edges)
-            multiples = self._multiples(float(np.abs(edges).max()))
+            start = _Range(edges, edges, self._even(edges), self._multiples(float(np.abs(edges).max())))
         elif isinstance(self.column, (Date, Moment)):
             edges, coarse, counts = self._calendar()
             # Looks at whole days begin before a bound that has a time of day, and end after one.
             edges = np.unique(np.clip(edges, low, high))
-            multiples = self._multiples(float(np.abs(edges).max()))
+            start = _Range(edges, coarse, counts, self._multiples(float(np.abs(edges).max())))
         else:
-            edges, coarse, counts, multiples = self._numbers()
-        step = fixed_step(self.column)
+            start = self._numbers()
+        edges, step = start.edges, fixed_step(self.column)
         if step > 0:
             edges = on_steps(edges, step)
         if self.column.upper is None or isinstance(self.column, Whole):
-            return edges, spread_counts(coarse, counts, edges), multiples
-        edges = np.append(edges[edges < self.column.upper], float(self.column.upper))
-        return *add_end(edges, spread_counts(coarse, counts, edges)), multiples
+            counts = spread_counts(start.coarse, start.counts, edges)
+        else:
+            edges = np.append(edges[edges < self.column.upper], float(self.column.upper))
+            edges, counts = add_end(edges, spread_counts(start.coarse, start.counts, edges))
+        return dataclasses.replace(start, edges=edges, coarse=edges, counts=counts)
 
-    def _numbers(self) -> tuple[Array, Array, Array, _Multiples]:
-        """Cells over the range of the numbers: to powers of two, then, far from zero, more closely.
-
-        Returns:
-            Their edges; the edges of the look at bounds, the counts expected of its cells, and the look at
-            multiples.
-        """
+    def _numbers(self) -> _Range:
+        """Cells over the range of the numbers: to powers of two, then, far from zero, more closely."""
         whole = isinstance(self.column, Whole)
         if is_narrow(self.column):
             return self._narrow(whole)
         first = number_edges(whole)
         coarse = first = first[self._overlap(first)]
         noisy, sigma = self._first(first, SHARES["bounds"] - FINER_BOUNDS_WEIGHT)
-        rows = self._rows(noisy)
+        bounds, rows = BoundsLook(first, noisy, sigma), self._rows(noisy)
         counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
         start, stop = trimmed_range(counts)
         if stop - start <= FEW_OCTAVES and first[start] * first[stop] > 0:
@@ -403,7 +400,7 @@ class NumericDiscovery:
         near = nearest(first, noisy, sigma, Z_BOUNDS)
         most = min(MOST_VALUES, rows / self._sigma())
         if whole and upper - lower <= most:
-            return np.arange(lower, upper + 1), coarse, counts, _Multiples()
+            return _Range(np.arange(lower, upper + 1), coarse, counts, bounds=bounds)
         multiples = self._multiples(max(abs(lower), abs(upper)), _zeros(coarse, counts))
         first_cell, end = trimmed_range(counts, SPARSE_SHARE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
@@ -414,18 +411,18 @@ class NumericDiscovery:
             edges = np.union1d(on_steps(edges, step), on_steps(steps_between(*inner, step), step))
         elif step > 1:
             edges = on_steps(edges, step)
-        return edges, coarse, counts, multiples
+        return _Range(edges, coarse, counts, multiples, bounds)
 
-    def _narrow(self, whole: bool) -> tuple[Array, Array, Array, _Multiples]:
+    def _narrow(self, whole: bool) -> _Range:
         """As `_numbers`, between declared bounds so close that no look at the range is needed."""
         lower, upper = self._ends()
         coarse, counts = self._spread(lower, upper)
         rows = float(counts.sum())
         if upper - lower <= rows / self._sigma():
-            return np.arange(lower, upper + 1), coarse, counts, _Multiples()
+            return _Range(np.arange(lower, upper + 1), coarse, counts)
         multiples = self._multiples(max(abs(lower), abs(upper)))
         edges = refined_edges(lower, upper, whole, None, choose_fineness(rows, self._sigma()))
-        return edges, coarse, counts, multiples
+        return _Range(edges, coarse, counts, multiples)
 
     def _spread(self, lower: float, upper: float, tick: float = 1.0) -> tuple[Array, Array]:
         """Equal cells between declared bounds that lie close together, and the counts expected of them.
@@ -490,7 +487,7 @@ class NumericDiscovery:
         """Stretches of years; of moments in few of them, stretches of days, for half of the rho each.
 
         Returns:
-            As `_numbers`.
+            Edges of the cells to look at next; edges of the last look's cells, and the rows expected of them.
         """
         clock = isinstance(self.column, Moment)
         tick = float(DAY) if clock else 1.0
