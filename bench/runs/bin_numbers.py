@@ -7,7 +7,8 @@ knows of the cells inside. Made-up tables of --rows rows: a log-normal column, o
 beyond, a normal one with 30 % missing values (nothing declared, `independent`); and with bounds declared
 (`auto`) pay by age and sex, log-normal pay up to 200,000 by age, years of service and sex (`skewed`), and a
 normal y by two normal columns that go together by .8 and a group, all from 0 to 1,000 (`wide`). Each
-line: the mean of estimate over truth, and the share of 95 % intervals that hold it; the truth is that of the private table. Tables are drawn by seed 5, noise has none. Shares of 40
+line: the mean of estimate over truth, and the share of 95 % intervals that hold it; the truth is that of
+the private table. Tables are drawn by seed 5, noise has none. Shares of 40
 have a standard error of .03 to .08.
 """
 

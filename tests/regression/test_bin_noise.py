@@ -18,7 +18,7 @@ from margrave.regression.encoding import Encoding
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.columns import Integer, Real
 from margrave.schema.schema import Schema
-from margrave.tables.numbers import doubts_of, scores_of
+from margrave.tables.numbers import LINE_DOUBT, doubts_of, scores_of
 
 CODES = {"a": 4, "b": 3, "y": 5}
 RNG = np.random.default_rng(0)
@@ -86,7 +86,11 @@ def test_the_covariance_is_that_of_derivatives_by_each_number(of_labels: np.ndar
             slope = (more - less) / 2e-5
             wanted += variance * np.outer(slope, slope)
     target = None if of_labels is None else TARGET
-    found = find_bin_noise(made, Tables(), target).covariance(gamma)
+    noise = find_bin_noise(made, Tables(), target)
+    found = noise.covariance(gamma)
+    # What lines put back is off by a share of itself, the same for all numbers.
+    wanted += LINE_DOUBT**2 * np.outer(noise.inside, noise.inside)
+    assert noise.inside.any() == (target is not None)
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8 * np.abs(wanted).max())
 
 
@@ -110,12 +114,58 @@ def test_coefficients_have_what_goes_with_the_target_inside_its_bins(source: Lit
     assert seen < 4.7
     assert found["x"] == pytest.approx(5.0, rel=0.03)
     assert found.unbiased[1] == pytest.approx(5.0, rel=0.02)
+    # Lines need not be straight: a share of what was put back is in the intervals.
+    back = found.unbiased[1] - seen
+    assert found.standard_errors[1] == pytest.approx(LINE_DOUBT * back, rel=0.1)
     # What noise makes of the cells is in the intervals, as the same for every release of these tables.
-    noisy = replace(release, schema=Schema((schema["x"], replace(target, noise=300.0))))
+    noisy = replace(release, schema=Schema((schema["x"], replace(target, noise=300_000.0))))
     less_sure = linear(SimpleNamespace(release=noisy, model=model), "y", source=source, of="table")
-    assert less_sure.standard_errors[1] > 2.0 * found.standard_errors[1]
+    assert less_sure.standard_errors[1] > 1.5 * found.standard_errors[1]
     bare = replace(target, fine=None, weights=None)
     assert not find_bin_noise(found.fit.design, model, bare).inside.any()
+
+
+def test_coefficients_of_columns_that_go_together_have_what_goes_inside_their_bins() -> None:
+    """In wide bins, the number of one column leaves to the other what it does not tell."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(0.0, 10.0, 400_000)
+    b = 0.8 * a + 6.0 * rng.normal(size=400_000)
+    y = np.clip(np.round((2.0 * a - b + rng.normal(0.0, 5.0, 400_000)) / 10.0), -8, 8).astype(int)
+    edges, fine = np.arange(-60.0, 61.0, 15.0), np.arange(-60.0, 61.0, 0.5)
+    columns = {
+        name: Real(
+            name=name,
+            missing=False,
+            edges=tuple(edges),
+            fine=tuple(fine),
+            weights=tuple(np.histogram(x, fine)[0].astype(float)),
+        )
+        for name, x in {"a": a, "b": b}.items()
+    }
+    schema = Schema((*columns.values(), Integer(name="y", edges=tuple(range(-8, 10)), missing=False)))
+    codes = [np.clip(np.searchsorted(edges, x, "right") - 1, 0, 7) for x in (a, b)] + [y + 8]
+    joint = np.zeros((8, 8, 17))
+    np.add.at(joint, tuple(codes), 1.0)
+    pairs = (("a", "b"), ("a", "y"), ("b", "y"))
+    measured = tuple(NoisyMarginal(pair, joint.sum(axis=2 - at), 1.0) for at, pair in enumerate(pairs))
+    model = PGM().fit(schema.domain, measured)
+    promise = Guarantee(1.0, 1e-9, 0.1, Neighbours(), "gdp")
+    release = Release(schema, measured, promise, (), "tables", "pgm", model.state(), model.total)
+    found = linear(SimpleNamespace(release=release, model=model), "y", of="table")
+    rows = np.column_stack([np.ones(len(a)), a, b])
+    truth = np.linalg.lstsq(rows, y, rcond=None)[0]
+    numbers = [scores_of(column)[code] for column, code in zip(columns.values(), codes[:2], strict=True)]
+    seen = np.linalg.lstsq(np.column_stack([np.ones(len(a)), *numbers]), y, rcond=None)[0]
+    missed = np.abs(seen - truth)[1:]
+    assert (missed > 0.05 * np.abs(truth[1:])).all()
+    assert (np.abs(found.unbiased - truth)[1:] < 0.15 * missed).all()
+    assert (np.abs(found.estimates - truth)[1:] < 0.15 * missed).all()
+    assert (found.standard_errors[1:] > 0.3 * missed).all()
+    bare = replace(
+        release,
+        schema=Schema((*(replace(c, fine=None, weights=None) for c in columns.values()), schema["y"])),
+    )
+    assert not linear(SimpleNamespace(release=bare, model=model), "y", of="table").fit.bins.beside.any()
 
 
 def test_numbers_that_are_known_add_nothing() -> None:

@@ -17,6 +17,7 @@ from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.columns import Categorical, Integer, Ordinal, Real
 from margrave.tables.numbers import (
+    LINE_DOUBT,
     doubts_of,
     ranges_of,
     scores_of,
@@ -122,10 +123,13 @@ def test_a_difference_of_groups_has_what_lies_inside_bins() -> None:
     promise = Guarantee(1.0, 1e-9, 0.1, Neighbours(), "gdp")
     release = Release(schema, measured, promise, (), "tables", "independent", model.state(), model.total)
     truth = x[group].mean() - x[~group].mean()
-    found = estimate_mean(release, "x", "g", of="table").difference("b", "a").value
+    apart = estimate_mean(release, "x", "g", of="table").difference("b", "a")
+    found = apart.value
     means = counts @ scores_of(numbers) / counts.sum(axis=1)
     assert found == pytest.approx(truth, rel=0.01)
     assert means[1] - means[0] < 0.9 * truth  # what is seen without it
+    # What is put back is off by a share of itself, since lines need not be straight.
+    assert apart.standard_error == pytest.approx(LINE_DOUBT * (found - (means[1] - means[0])), rel=0.05)
 
 
 def test_numbers_on_a_grid_count_as_its_multiples() -> None:

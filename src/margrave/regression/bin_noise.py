@@ -10,8 +10,13 @@ to first order, and with y off by e by e times the sum of their x. All of these 
 model. Noises of different codes are taken as independent: cells are counted once each, and a bin's cells
 are its own.
 
-What goes with the target inside its bins is no noise but missing from X'y (`weigh_covariances`), which makes
-all coefficients too small by the share that is inside bins of the target's variance.
+What goes with a column inside its bins is no noise but missing. Let all rows of a bin have its number n, and
+let u be what theirs are beyond it. Sums of x u over rows follow from straight lines between the means of x by
+bin (`weigh_covariances`). With u of the target they are missing from X'y, which makes all coefficients too
+small by the share that is inside bins of the target's variance. With u of a feature the sum of n u over its
+own rows is 0, but other features go with u as they go with n: the score of x_i is the sum of
+n_i (y - sum of gamma_j (n_j + u_j)), so that the sums of n_i u_j are missing from G, in the row of i alone.
+Lines need not be straight, so that a part of both counts as not known.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from numpy.typing import NDArray
 
 from margrave.regression.design import Design, ModelTables
 from margrave.schema.columns import Column
-from margrave.tables.numbers import doubts_of, weigh_covariances
+from margrave.tables.numbers import LINE_DOUBT, doubts_of, weigh_covariances
 
 Floats = NDArray[np.float64]
 
@@ -54,12 +59,33 @@ class BinNoise:
         numbers: Those of features.
         of_labels: The part of the target's numbers, which no coefficient changes: shape [p, p].
         inside: What X'y lacks, since all rows of a bin of the target have one number: shape [p].
+        beside: What the rows of G lack, since all rows of a bin of a feature have one: shape [p, p].
     """
 
     size: int
     numbers: tuple[NoisyNumber, ...]
     of_labels: Floats
     inside: Floats
+    beside: Floats
+
+    def lacking(self, gamma: Floats) -> Floats:
+        """What the residual b - G gamma lacks, since all rows of a bin have one number: shape [p]."""
+        return np.asarray(self.inside - self.beside @ gamma)
+
+    def correct(self, inverse: Floats, slope: float) -> Floats:
+        """The inverse of a Hessian, with the rows of G that `beside` completes: shape [p, p].
+
+        (H + D)^-1 is (1 + H^-1 D)^-1 H^-1. Where what is added is as large as the Hessian itself there is
+        nothing to be told, and the inverse stays as it is.
+
+        Args:
+            inverse: Of minus the score's derivative, [p, p].
+            slope: gamma for a unit of the coefficients.
+        """
+        added = slope * inverse @ self.beside
+        if not added.any() or np.abs(np.linalg.eigvals(added)).max() >= 1.0:
+            return inverse
+        return np.asarray(np.linalg.solve(np.eye(self.size) + added, inverse))
 
     def covariance(self, gamma: Floats) -> Floats:
         """Of the residual b - G gamma, by what is not known of the numbers: shape [p, p].
@@ -72,7 +98,8 @@ class BinNoise:
             along = -gamma[number.place] * number.crossed
             along[:, number.place] += number.labelled - number.crossed @ gamma
             found += (along * number.variances[:, None]).T @ along
-        return found
+        doubt = LINE_DOUBT * (self.beside @ gamma)
+        return found + np.outer(doubt, doubt)
 
 
 def find_bin_noise(design: Design, model: ModelTables, target: Column | None) -> BinNoise:
@@ -84,24 +111,41 @@ def find_bin_noise(design: Design, model: ModelTables, target: Column | None) ->
         target: The column whose numbers the labels are; None where they are marks or ranks.
     """
     numbers = []
+    beside: Floats = np.zeros((design.size, design.size))
     for feature, encoding in enumerate(design.encodings):
-        if encoding.variances is None or not encoding.variances.any():
+        if encoding.variances is None:
             continue
         # The number of a bin is the first of its feature's; indicators of missing values follow.
         place = design.starts[feature]
         scale = design.to_raw[place, place]
-        labelled = np.asarray(model.project((encoding.column, design.target)) @ design.labels)
         crossed = _sum_numbers(design, model, encoding.column)
-        numbers.append(NoisyNumber(place, encoding.variances * scale**2, crossed, labelled))
+        if encoding.binned is not None:
+            lost = scale * _sum_inside(encoding.binned, crossed)
+            lost[place : place + len(encoding.names)] = 0.0
+            beside[:, place] = lost
+        if encoding.variances.any():
+            labelled = np.asarray(model.project((encoding.column, design.target)) @ design.labels)
+            numbers.append(NoisyNumber(place, encoding.variances * scale**2, crossed, labelled))
     of_labels: Floats = np.zeros((design.size, design.size))
     inside: Floats = np.zeros(design.size)
     if target is not None:
         crossed, noise = _sum_numbers(design, model, design.target), doubts_of(target)
         of_labels = (crossed * noise[:, None]).T @ crossed
-        rows = crossed[:, 0]
-        means = crossed / np.where(rows > 0.0, rows, 1.0)[:, None]
-        inside = weigh_covariances(target, rows) @ means
-    return BinNoise(design.size, tuple(numbers), of_labels, inside)
+        inside = _sum_inside(target, crossed)
+        of_labels += LINE_DOUBT**2 * np.outer(inside, inside)
+    return BinNoise(design.size, tuple(numbers), of_labels, inside, beside)
+
+
+def _sum_inside(column: Column, crossed: Floats) -> Floats:
+    """Sums over rows of all numbers times what a column's are beyond those of its bins: shape [p].
+
+    Args:
+        column: Of the bins.
+        crossed: Sums of all numbers over the rows of its codes, shape [codes, p]; first those of 1.
+    """
+    rows = crossed[:, 0]
+    means = crossed / np.where(rows > 0.0, rows, 1.0)[:, None]
+    return np.asarray(weigh_covariances(column, rows) @ means)
 
 
 def _sum_numbers(design: Design, model: ModelTables, column: str) -> Floats:

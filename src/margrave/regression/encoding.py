@@ -36,6 +36,7 @@ class Encoding:
         reference: The label of the level that the others are compared with; "" where there is none.
         variances: Of what noise makes of the first number of each code, where codes are bins that were
             discovered: shape [codes]. None where numbers are known.
+        binned: The column whose own numbers these are; None where they are no numbers of bins.
     """
 
     column: str
@@ -44,6 +45,7 @@ class Encoding:
     matrix: Floats
     reference: str = ""
     variances: Floats | None = None
+    binned: Column | None = None
 
 
 def release_column(schema: Schema, name: str, param: str) -> Column:
@@ -101,7 +103,7 @@ def encode_feature(
     if numbers is None:
         remedy = "Use 'levels' or 'ranks' for it."
         raise InputError(invalid(f"encoding of {name!r}", "'levels' or 'ranks': it has no numbers", remedy))
-    return replace(_scale(name, labels, numbers), variances=doubts_of(column))
+    return replace(_scale(name, labels, numbers), variances=doubts_of(column), binned=column)
 
 
 def _levels(name: str, labels: Sequence[str], codes: Sequence[int], reference: str) -> Encoding:

@@ -205,24 +205,19 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         crossed = rows.cross(np.ones(len(rows.labels)))
     own = labelled + bins.inside, crossed
     theta, hessian = _estimate(design, rows, family, measured, own, tables, options.source)
+    directions = find_directions(design, crossed, sums if sums.complete else None)
+    inverse = solve_strong(hessian, directions)
+    if bins.beside.any():
+        line = score_at(theta, design, rows, family)
+        inverse = bins.correct(inverse, line.beta)
+        theta = theta - inverse @ bins.beside @ line.gamma
     kept = replace(rows)  # without what the rows keep for the search
     state = Fit(design, family, kept, sums, bins, options.of)
     notes = _notes(sums, options.source)
     if options.features is None and (circular := list_coded_by(release.schema, target)):
         notes.append(f"left out: {', '.join(circular)}, whose codes say how they go with {target}")
-    directions = find_directions(design, crossed, sums if sums.complete else None)
-    inverse = solve_strong(hessian, directions)
-    unbiased, covariance = np.full(design.size, np.nan), np.full((design.size, design.size), np.nan)
     quantile = float(ndtri(0.5 + options.level / 2.0))
-    hidden = np.zeros(design.size, dtype=np.bool_)
-    if sums.complete:
-        line, residual, noise = state.residual(theta)
-        step = inverse @ residual
-        unbiased = theta + step
-        noise = noise + second_order(step, find_reach(design, family), line.beta, sums)
-        covariance = inverse @ noise @ inverse
-        errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        hidden[1:] = (quantile * errors > find_reach(design, family))[1:]
+    unbiased, covariance, hidden = _find_middles(state, theta, inverse, quantile)
     best = unbiased if options.source == "measured" else theta
     return Coefficients.of_fit(
         state,
@@ -296,6 +291,32 @@ def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
     count = int(min(max(model.total, 1.0), most))
     encoded = model.sample(count, np.random.default_rng(rng))
     return ModelRows(design, *design.codes(encoded), max(model.total, 1.0) / count)
+
+
+def _find_middles(
+    state: Fit, theta: Floats, inverse: Floats, quantile: float
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """The middles of the intervals, their covariance, and which of them noise hides: [p], [p, p] and [p].
+
+    NaN where the release lacks tables.
+
+    Args:
+        state: What the regression is computed from.
+        theta: Coefficients of the centred design, from which one step is taken, [p].
+        inverse: Of minus the score's derivative, [p, p].
+        quantile: Half the length of an interval, in standard errors.
+    """
+    size = state.design.size
+    hidden = np.zeros(size, dtype=np.bool_)
+    if not state.sums.complete:
+        return np.full(size, np.nan), np.full((size, size), np.nan), hidden
+    line, residual, noise = state.residual(theta)
+    step, reach = inverse @ residual, find_reach(state.design, state.family)
+    noise = noise + second_order(step, reach, line.beta, state.sums)
+    covariance = inverse @ noise @ inverse.T
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    hidden[1:] = (quantile * errors > reach)[1:]
+    return theta + step, covariance, hidden
 
 
 @dataclass(frozen=True, slots=True)

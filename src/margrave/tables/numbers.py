@@ -89,6 +89,9 @@ def doubts_of(column: Column) -> Floats:
     return found
 
 
+LINE_DOUBT = 0.5
+"""Standard deviation of what lines inside bins add to a sum, as a share of it, since they need not be
+straight: bench/LOG.md, 2026-11-28."""
 REACH = 5.0
 """How many distances of the last two bins the line through their means goes on beyond them. With 0, no line
 but the last mean, coefficients of made-up tables of 50,000 rows kept twice as much of their miss."""

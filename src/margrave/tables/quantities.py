@@ -33,6 +33,7 @@ from margrave.schema.columns import Binned, Column
 from margrave.schema.domain import Clique
 from margrave.tables.estimates import PooledTables, Term, labels_of
 from margrave.tables.numbers import (
+    LINE_DOUBT,
     doubts_of,
     find_label,
     ranges_of,
@@ -350,17 +351,24 @@ class _Numbers:
         least, greatest = float(np.nanmin(ranges[0])), float(np.nanmax(ranges[1]))
         return cls(scores, variances_of(column), doubts_of(column), least, greatest, column)
 
-    def sum_inside(self, counts: Floats) -> Floats:
-        """What sums of numbers by group lack, since all rows of a discovered bin have one: shape [groups].
+    def find_inside(self, counts: Floats) -> tuple[Floats, Floats]:
+        """What each row of a code adds to the sums of numbers by group, beyond the code's number, since what
+        goes with the number inside a discovered bin is lost; and what is not known of the sums.
 
         Args:
             counts: Rows of each group by code, none below 0: shape [groups, codes].
+
+        Returns:
+            Shape [codes], to be added to the numbers; and the covariance of the sums, [groups, groups].
         """
         rows = counts.sum(axis=0)
+        # A bin has one number in all groups, so that what noise makes of it is common to them.
+        covariance = (counts * self.doubts) @ counts.T
         if self.column is None:
-            return np.zeros(len(counts))
-        shares = counts / np.where(rows > 0.0, rows, 1.0)
-        return np.asarray(shares @ weigh_covariances(self.column, rows))
+            return np.zeros(len(rows)), covariance
+        added = weigh_covariances(self.column, rows) / np.where(rows > 0.0, rows, 1.0)
+        doubt = LINE_DOUBT * (counts @ added)
+        return added, np.asarray(covariance + np.outer(doubt, doubt))
 
 
 def _ratios(
@@ -371,10 +379,11 @@ def _ratios(
     tables, clique, groups = _tables(release, name, by)
     numbers, lowest, highest = held.scores, held.least, held.greatest
     present = ~np.isnan(numbers)
-    filled = np.where(present, numbers, 0.0)
     table = tables.table(clique)
     table = table[None, :] if by is None else table
     count = len(groups)
+    beyond, doubt = held.find_inside(np.maximum(table, 0.0) * present)
+    filled = np.where(present, numbers, 0.0) + beyond
     rows = np.maximum(table, 0.0) @ present
     sums = np.maximum(table, 0.0) @ filled
     centre = np.where(rows > 0, sums / np.where(rows > 0, rows, 1.0), lowest)
@@ -391,10 +400,7 @@ def _ratios(
         left = filled[None, :] - centre[:, None] - off[:, None]
         squares = np.maximum((table * (left**2 + held.variances) * present).sum(axis=1), 0.0)
     noise[np.arange(count), np.arange(count)] += squares
-    # A bin has one number in all groups, so that what noise makes of it is common to them.
-    counts = np.maximum(table, 0.0) * present
-    noise[:count, :count] += (counts * held.doubts) @ counts.T
-    sums[:count] += held.sum_inside(counts)
+    noise[:count, :count] += doubt
     found = [_fieller(sums, noise, place, count, level) for place in range(count)]
     estimates = {
         label: NumberEstimate(
