@@ -68,9 +68,9 @@ class BinNoise:
     inside: Floats
     beside: Floats
 
-    def lacking(self, gamma: Floats) -> Floats:
-        """What the residual b - G gamma lacks, since all rows of a bin have one number: shape [p]."""
-        return np.asarray(self.inside - self.beside @ gamma)
+    def complete(self, residual: Floats, gamma: Floats) -> Floats:
+        """The residual b - G gamma with what it lacks, since all rows of a bin have one number: shape [p]."""
+        return np.asarray(residual + self.inside - self.beside @ gamma)
 
     def correct(self, inverse: Floats, slope: float) -> Floats:
         """The inverse of a Hessian, with the rows of G that `beside` completes: shape [p, p].

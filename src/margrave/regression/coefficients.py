@@ -62,7 +62,7 @@ class Fit:
         residual, noise = self.sums.residual(line.gamma)
         noise = noise + self.bins.covariance(line.gamma)
         noise = noise + row_scatter(theta, line, self.rows, self.family, self.of == "population")
-        return line, residual + self.bins.lacking(line.gamma) - line.remainder, noise
+        return line, self.bins.complete(residual, line.gamma) - line.remainder, noise
 
 
 @dataclass(frozen=True, slots=True, repr=False)
