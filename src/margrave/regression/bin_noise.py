@@ -113,7 +113,8 @@ def find_bin_noise(design: Design, model: ModelTables, target: Column | None) ->
     numbers = []
     beside: Floats = np.zeros((design.size, design.size))
     for feature, encoding in enumerate(design.encodings):
-        if encoding.variances is None:
+        noise = encoding.variances if encoding.variances is not None and encoding.variances.any() else None
+        if noise is None and encoding.binned is None:
             continue
         # The number of a bin is the first of its feature's; indicators of missing values follow.
         place = design.starts[feature]
@@ -123,14 +124,14 @@ def find_bin_noise(design: Design, model: ModelTables, target: Column | None) ->
             lost = scale * _sum_inside(encoding.binned, crossed)
             lost[place : place + len(encoding.names)] = 0.0
             beside[:, place] = lost
-        if encoding.variances.any():
+        if noise is not None:
             labelled = np.asarray(model.project((encoding.column, design.target)) @ design.labels)
-            numbers.append(NoisyNumber(place, encoding.variances * scale**2, crossed, labelled))
+            numbers.append(NoisyNumber(place, noise * scale**2, crossed, labelled))
     of_labels: Floats = np.zeros((design.size, design.size))
     inside: Floats = np.zeros(design.size)
     if target is not None:
-        crossed, noise = _sum_numbers(design, model, design.target), doubts_of(target)
-        of_labels = (crossed * noise[:, None]).T @ crossed
+        crossed = _sum_numbers(design, model, design.target)
+        of_labels = (crossed * doubts_of(target)[:, None]).T @ crossed
         inside = _sum_inside(target, crossed)
         of_labels += LINE_DOUBT**2 * np.outer(inside, inside)
     return BinNoise(design.size, tuple(numbers), of_labels, inside, beside)

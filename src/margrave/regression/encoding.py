@@ -36,7 +36,7 @@ class Encoding:
         reference: The label of the level that the others are compared with; "" where there is none.
         variances: Of what noise makes of the first number of each code, where codes are bins that were
             discovered: shape [codes]. None where numbers are known.
-        binned: The column whose own numbers these are; None where they are no numbers of bins.
+        binned: The column whose own numbers these are, where its bins were discovered; else None.
     """
 
     column: str
@@ -103,7 +103,9 @@ def encode_feature(
     if numbers is None:
         remedy = "Use 'levels' or 'ranks' for it."
         raise InputError(invalid(f"encoding of {name!r}", "'levels' or 'ranks': it has no numbers", remedy))
-    return replace(_scale(name, labels, numbers), variances=doubts_of(column), binned=column)
+    discovered = isinstance(column, Binned) and column.fine is not None
+    binned = column if discovered else None
+    return replace(_scale(name, labels, numbers), variances=doubts_of(column), binned=binned)
 
 
 def _levels(name: str, labels: Sequence[str], codes: Sequence[int], reference: str) -> Encoding:
