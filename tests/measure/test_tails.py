@@ -170,6 +170,26 @@ def test_no_law_begins_behind_a_cell_of_zero_alone() -> None:
         assert weighed.weights[1:].sum() == pytest.approx(weights[1:].sum())
 
 
+def test_a_law_that_would_end_before_it_begins_is_none() -> None:
+    """Half of the rows lie beyond the end, as noise may have it: none of their weight is lost."""
+    rng = np.random.default_rng(2)
+    edges = np.concatenate(
+        [-(2.0 ** np.arange(9.0, 0.0, -0.125)), [0.0], 2.0 ** np.arange(0.125, 9.1, 0.125)]
+    )
+    exact = np.histogram(rng.normal(0.0, 100.0, 10_000), edges)[0].astype(float)
+    none = np.zeros(len(exact), dtype=np.bool_)
+    found = Histogram(edges, exact, np.full(len(exact), 100.0), exact, none, none)
+    inside = find_tails(found, 10_000, None, (-math.inf, math.inf))
+    assert inside.lower is not None
+    assert inside.upper is not None
+    for ends in ((0.0, math.inf), (-math.inf, 0.0), (0.0, 0.0)):
+        tails = find_tails(found, 10_000, None, ends)
+        assert (tails.lower is None) == (ends[0] == 0.0)
+        assert (tails.upper is None) == (ends[1] == 0.0)
+        weighed = weigh_tails(found, tails)
+        assert weighed.weights.sum() == pytest.approx(found.weights.sum())
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_last_bin_ends_where_less_than_a_row_is_expected(whole: bool) -> None:
     values = 1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0)

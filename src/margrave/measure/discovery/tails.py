@@ -124,10 +124,12 @@ def find_tails(found: Histogram, rows: float, bounds: BoundsLook | None, ends: t
         low = max(low, 0.0)
     upper = fit_tail(found, rows, bounds)
     lower = fit_tail(_mirror(found), rows, bounds and _mirror_look(bounds))
-    return Tails(
-        lower and dataclasses.replace(lower, end=min(lower.end, -low)),
-        upper and dataclasses.replace(upper, end=min(upper.end, high)),
-    )
+    return Tails(_end_at(lower, -low), _end_at(upper, high))
+
+
+def _end_at(tail: Tail | None, end: float) -> Tail | None:
+    """A law that ends there at the latest; None where it would end before it begins."""
+    return None if tail is None or tail.edge >= end else dataclasses.replace(tail, end=min(tail.end, end))
 
 
 def _are_negative(found: Histogram, bounds: BoundsLook | None) -> bool:
