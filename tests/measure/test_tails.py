@@ -19,7 +19,6 @@ from margrave.measure.discovery.tails import (
     fit_tail,
     refine_tail,
     refine_tails,
-    weigh_by_tails,
     weigh_tail,
     weigh_tails,
 )
@@ -169,33 +168,6 @@ def test_no_law_begins_behind_a_cell_of_zero_alone() -> None:
         weighed = found if tail is None else weigh_tail(found, tail)
         assert np.isfinite(weighed.weights).all()
         assert weighed.weights[1:].sum() == pytest.approx(weights[1:].sum())
-
-
-def test_cells_of_multiples_are_as_wide_as_what_they_hold() -> None:
-    """Quarters of a number hold two or three of its tenths in turn, which no smooth law follows."""
-    rng = np.random.default_rng(8)
-    values = np.round(rng.exponential(20.0, 200_000), 1)
-    edges = np.arange(0.0, 400.0, 0.25)
-    exact = np.histogram(values, edges)[0].astype(float)
-    none = np.zeros(len(exact), dtype=np.bool_)
-    noisy = exact + rng.normal(0.0, 5.0, len(exact))
-    found = Histogram(edges, noisy, np.full(len(exact), 25.0), exact, none, none)
-    ends = -math.inf, math.inf
-    blind = weigh_by_tails(found, 200_000, None, ends, 0.0)[1].upper
-    weighed, tails = weigh_by_tails(found, 200_000, None, ends, 0.1)
-    assert tails.upper is not None
-    assert tails.upper.edge < 50.0
-    assert blind is None or blind.edge > 70.0  # where there are few rows to tell them apart
-    assert np.array_equal(weighed.edges, edges)
-    assert not weighed.atoms.any()
-    assert weighed.weights.sum() == pytest.approx(exact.sum())
-    # Three tenths have half as much again as two.
-    place = int(np.searchsorted(edges, 60.0))
-    assert weighed.weights[place : place + 4].max() > 1.3 * weighed.weights[place : place + 4].min()
-    # 0.7 is a multiple of 0.1, though 0.7 / 0.1 is none of 1.
-    single = dataclasses.replace(found, edges=edges * 0.4)
-    same = weigh_by_tails(single, 200_000, None, ends, 0.1)[0]
-    assert np.array_equal(same.weights, weigh_by_tails(single, 200_000, None, ends, 0.0)[0].weights)
 
 
 def test_a_law_that_would_end_before_it_begins_is_none() -> None:

@@ -39,7 +39,7 @@ from margrave.measure.discovery.ranges import (
     year_prior,
 )
 from margrave.measure.discovery.refine import Seen
-from margrave.measure.discovery.tails import BoundsLook, Tails, refine_tails, weigh_by_tails
+from margrave.measure.discovery.tails import BoundsLook, Tails, find_tails, refine_tails, weigh_tails
 from margrave.measure.discovery.values import (
     Histogram,
     Multiples,
@@ -171,7 +171,8 @@ class NumericDiscovery:
         start = self._first_looks()
         seen = self._details(start.edges, start.counts, start.multiples.step)
         found = self._with_atoms(seen, start.multiples.step)
-        found, tails = self._weigh(found, self._rows(np.append(seen.absent, seen.noisy)), start)
+        tails = self._tails(found, self._rows(np.append(seen.absent, seen.noisy)), start.bounds)
+        found = weigh_tails(found, tails)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
         most = min(self.column.bins or DEFAULT_BINS, self.most(found.weights))
         bins = cut_by(self.column.binning, found.edges, found.weights, most, least, found.alone)
@@ -194,15 +195,14 @@ class NumericDiscovery:
         )
         return self._find_spelling(known), _marginal(known, found, seen.absent, seen.doubt)
 
-    def _weigh(self, found: Histogram, rows: float, start: _Range) -> tuple[Histogram, Tails]:
-        """The cells with the laws of the largest and the least numbers, which end where that is declared.
+    def _tails(self, found: Histogram, rows: float, bounds: BoundsLook | None) -> Tails:
+        """The laws of the largest and the least numbers, which end where that is declared.
 
         None between bounds that are near, where no number is far out (`weigh_cells`).
         """
-        if self.column.read != "number" or is_narrow(self.column):
-            return found, Tails()
-        step = max(start.multiples.step, fixed_step(self.column))
-        return weigh_by_tails(found, rows, start.bounds, self._ends(), step)
+        if self.column.read != "number" or self.column.grids or is_narrow(self.column):
+            return Tails()
+        return find_tails(found, rows, bounds, self._ends())
 
     def _details(self, edges: Array, prior: Array, step: float) -> Seen:
         """The rows by cell, after looks at ever finer cells where rows are expected.

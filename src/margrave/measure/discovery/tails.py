@@ -50,8 +50,6 @@ Z_NEGATIVE = 3.0
 """Standard deviations by which rows below 0 have to be evident for a law to go on there."""
 CELLS = 6
 """Least number of cells of a tail."""
-ROUNDING = 1e-9
-"""Share of a number that rounding may make of what is a multiple."""
 FINER_ENDS = 16
 """Parts of an eighth of a doubling to which the end of a tail is found."""
 
@@ -110,31 +108,6 @@ class Tails:
 
     lower: Tail | None = None
     upper: Tail | None = None
-
-
-def weigh_by_tails(
-    found: Histogram, rows: float, bounds: BoundsLook | None, ends: tuple[float, float], step: float
-) -> tuple[Histogram, Tails]:
-    """The histogram with the weights of its tails by their laws, and these.
-
-    A law's share of a cell goes by what lies in it: where all numbers are multiples of a step, a cell is as
-    wide as those that it holds. Else cells of two and of three multiples in turn follow no law.
-
-    Args:
-        found, rows, bounds, ends: As for `find_tails`.
-        step: What all numbers are multiples of; 0 where that is not known.
-    """
-    held = found
-    if step > 0:
-        places = found.edges / step
-        near = np.rint(places)
-        # Edges that are multiples but for rounding stay.
-        whole = np.where(
-            np.abs(places - near) <= ROUNDING * np.maximum(np.abs(near), 1.0), near, np.ceil(places)
-        )
-        held = dataclasses.replace(found, edges=whole * step, atoms=found.apart)
-    tails = find_tails(held, rows, bounds, ends)
-    return dataclasses.replace(found, weights=weigh_tails(held, tails).weights), tails
 
 
 def find_tails(found: Histogram, rows: float, bounds: BoundsLook | None, ends: tuple[float, float]) -> Tails:
@@ -230,10 +203,7 @@ def _fit_share(found: Histogram, rows: float, bounds: BoundsLook | None, part: f
     # Scales are in units of where half of the tail's weight lies, so that one grid serves all columns.
     half = cells[int(np.searchsorted(np.cumsum(found.weights[cells]), weight / 2))]
     shapes, scales = (grid.ravel() for grid in np.meshgrid(SHAPES, SCALES, indexing="ij"))
-    beyond = found.edges[half + 1 :]
-    near = float(beyond[min(int(np.searchsorted(beyond, edge, side="right")), len(beyond) - 1)]) - edge
-    if near <= 0.0:
-        return None
+    near = float(found.edges[half + 1]) - edge
     scales = scales * near
     low, high, noisy, variances = _count_tail(found, cells, bounds, edge)
     share = _survival(low - edge, shapes, scales) - _survival(high - edge, shapes, scales)
@@ -274,9 +244,7 @@ def _count_tail(
     taken out of the look at bounds.
     """
     open_ended = np.append(found.edges[1:-1], np.inf)
-    # Rows are draws from the law, so that counts scatter by their roots beside the noise.
-    scatter = found.variances + found.weights
-    parts = [(found.edges[cells], open_ended[cells], found.noisy[cells], scatter[cells])]
+    parts = [(found.edges[cells], open_ended[cells], found.noisy[cells], found.variances[cells])]
     if bounds is not None:
         far = np.flatnonzero(bounds.edges[:-1] >= edge)
         open_ended = np.append(bounds.edges[1:-1], np.inf)
@@ -285,9 +253,8 @@ def _count_tail(
         owner = np.clip(owner, 0, len(bounds.noisy) - 1)
         apart = np.bincount(owner, found.noisy[single], len(bounds.noisy))
         lost = np.bincount(owner, found.variances[single], len(bounds.noisy))
-        counts = bounds.noisy - apart
-        spread = np.asarray(bounds.sigma**2 + lost + np.maximum(counts, 0.0), dtype=np.float64)
-        parts.append((bounds.edges[far], open_ended[far], counts[far], spread[far]))
+        spread = np.asarray(bounds.sigma**2 + lost, dtype=np.float64)
+        parts.append((bounds.edges[far], open_ended[far], (bounds.noisy - apart)[far], spread[far]))
     low, high, noisy, variances = (np.concatenate(column) for column in zip(*parts, strict=True))
     return low, high, noisy, variances
 
