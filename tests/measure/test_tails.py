@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.measure.discovery.bins import cut
 from margrave.measure.discovery.tails import (
     BoundsLook,
+    Tails,
     find_tails,
     fit_tail,
     refine_tail,
@@ -168,6 +170,70 @@ def test_no_law_begins_behind_a_cell_of_zero_alone() -> None:
         weighed = found if tail is None else weigh_tail(found, tail)
         assert np.isfinite(weighed.weights).all()
         assert weighed.weights[1:].sum() == pytest.approx(weights[1:].sum())
+
+
+def test_the_last_cell_holds_all_that_lies_beyond() -> None:
+    """As looks count it: a cell of hundreds of rows is no miss of the law."""
+    values = 1000.0 * (np.random.default_rng(1).pareto(2.0, 50_000) + 1.0)
+    edges = np.concatenate([[0.0], 2.0 ** np.arange(4.0, 13.0, 1.0 / 16)])
+    exact = np.histogram(np.minimum(values, edges[-1] - 1.0), edges)[0].astype(float)
+    none = np.zeros(len(exact), dtype=np.bool_)
+    for seed in range(5):
+        noisy = exact + np.random.default_rng(seed).normal(0.0, 40.0, len(exact))
+        tail = fit_tail(Histogram(edges, noisy, np.full(len(exact), 1600.0), exact, none, none), 50_000)
+        assert tail is not None
+        assert float(tail.chances @ tail.shapes) == pytest.approx(0.5, abs=0.2)
+        assert tail.end > 4 * edges[-1]
+
+
+def test_cells_of_one_whole_number_are_part_of_a_tail() -> None:
+    rng = np.random.default_rng(9)
+    values, edges = np.round(rng.normal(5_000.0, 100.0, 30_000)), np.arange(4_500.0, 5_501.0)
+    exact = np.histogram(values, edges)[0].astype(float)
+    single = np.ones(len(exact), dtype=np.bool_)
+    noisy = exact + rng.normal(0.0, 10.0, len(exact))
+    found = Histogram(edges, noisy, np.full(len(exact), 100.0), exact, single, ~single)
+    tail = fit_tail(found, 30_000)
+    assert tail is not None
+    assert tail.edge == pytest.approx(5_128.0, abs=10.0)
+    assert fit_tail(dataclasses.replace(found, atoms=single), 30_000) is None
+
+
+def test_no_number_is_made_up_below_zero_unless_some_are_evident() -> None:
+    edges = np.arange(-100.0, 201.0, 2.0)
+    none = np.zeros(len(edges) - 1, dtype=np.bool_)
+    open_ended, below = (-math.inf, math.inf), 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        for middle in (50.0, 20.0):
+            exact = np.histogram(rng.normal(middle, 15.0, 5_000), edges)[0].astype(float)
+            noisy = exact + rng.normal(0.0, 12.0, len(exact))
+            found = Histogram(edges, noisy, np.full(len(exact), 144.0), exact, none, none)
+            lower = find_tails(found, 5_000, None, open_ended).lower
+            if middle == 50.0:
+                assert lower is None or lower.end <= 0.0
+            below += middle == 20.0 and lower is not None and lower.end > 5.0
+    assert below > 5  # nine of a hundred lie below 0 there
+
+
+@pytest.mark.parametrize("declared", [None, mg.Real(name="x", lower=-1e6, upper=1e6)])
+def test_the_look_at_bounds_is_what_laws_are_held_against(
+    declared: mg.Real | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[BoundsLook | None]()
+
+    def find(found: Histogram, rows: float, bounds: BoundsLook | None, ends: tuple[float, float]) -> Tails:
+        seen.append(bounds)
+        assert ends == ((-math.inf, math.inf) if declared is None else (-1e6, 1e6))
+        return find_tails(found, rows, bounds, ends)
+
+    monkeypatch.setattr("margrave.measure.discovery.numeric.find_tails", find)
+    table = pa.table({"x": np.random.default_rng(0).normal(50.0, 15.0, 3_000).round(1)})
+    schema = None if declared is None else mg.Schema((declared,))
+    mg.Synthesizer("independent", epsilon=3.0, delta=1e-6, schema=schema).fit(table)
+    assert len(seen) == 1
+    assert seen[0] is not None
+    assert seen[0].noisy.sum() == pytest.approx(3_000, abs=600)
 
 
 def test_a_law_that_would_end_before_it_begins_is_none() -> None:
