@@ -100,7 +100,7 @@ bounds may be older than the others; a table without a figure for codes alone wa
 version.
 
 Epsilon {epsilon:g}, delta {delta:g}, {runs}; four fifths of the rows are learned from. Noise has no seed, so
-another run gives other figures. Outcomes keep no day and no commit; they were stored from 2026-11-23 to 27
+another run gives other figures. Outcomes keep no day and no commit; they were stored from 2026-11-23 to 28
 (`git log bench/results/raw.jsonl`).
 """
 
