@@ -50,6 +50,9 @@ Z_NEGATIVE = 3.0
 """Standard deviations by which rows below 0 have to be evident for a law to go on there."""
 CELLS = 6
 """Least number of cells of a tail."""
+NEGLIGIBLE = 1e-12
+"""Chance of a law, over that of the likeliest, up to which it is left out: no table has rows enough to tell
+it."""
 FINER_ENDS = 16
 """Parts of an eighth of a doubling to which the end of a tail is found."""
 
@@ -216,9 +219,11 @@ def _fit_share(found: Histogram, rows: float, bounds: BoundsLook | None, part: f
     # The squared distance of a law that fits is chi-square: its mean is the cells, its variance twice that.
     if clear[best] < MIN_TAIL_DEVIATIONS or misfit[best] > len(noisy) + Z_FIT * math.sqrt(2.0 * len(noisy)):
         return None
-    # Chances relative to the best law, so that exp cannot underflow for all of them.
+    # Chances relative to the best law, so that exp cannot underflow for all of them. Most are as good as
+    # none, and would be worked out for each cell all the same.
     chances = np.exp(chances - chances[best])
-    chances = chances / chances.sum()
+    likely = chances > NEGLIGIBLE
+    shapes, scales, chances = shapes[likely], scales[likely], chances[likely] / chances[likely].sum()
     excess = _find_end(near, shapes, scales, chances * (weight / total * max(rows, 1.0)))
     return Tail(edge, edge + excess, shapes, scales, chances)
 
@@ -286,30 +291,32 @@ def refine_tail(
         tail: The law.
         whole: Whether edges have to be whole numbers.
     """
-    edges, found, shares = edges.copy(), [fine[:1]], []
+    # Cells before the tail stay as they are.
+    first = int(np.searchsorted(fine[:-1], tail.edge))
+    edges, found, shares = edges.copy(), [fine[: first + 1]], [weights[:first]]
     # Beyond the cells that were found the tail goes on to where less than one row is expected.
     last = max(float(fine[-1]), min(math.ceil(tail.end), MAX_EXACT_WHOLE) if whole else tail.end)
-    cells = list(zip(fine[:-1], fine[1:], weights, strict=True))
+    cells = list(zip(fine[first:-1], fine[first + 1 :], weights[first:], strict=True))
     if last > fine[-1]:
         reach = float(fine[-1]) - tail.edge
         between = tail.edge + reach * 2.0 ** np.arange(0.0, 60.0, 1.0 / 8)
         ends = np.unique([fine[-1], *between[(between > fine[-1]) & (between < last)], last])
         ends = np.unique(np.ceil(ends)) if whole else ends
         beyond = tail.share_above(ends)
-        held = sum(weight for low, _, weight in cells if low >= tail.edge)
+        held = float(weights[first:].sum())
         inside = float(tail.share_above(np.array([tail.edge]))[0] - beyond[0])
         scale = held / max(inside, 1e-300)
         pairs = zip(ends[:-1], ends[1:], np.maximum(-np.diff(beyond), 0.0) * scale, strict=True)
         cells += [(low, high, weight) for low, high, weight in pairs]
         edges[-1] = last
     for low, high, weight in cells:
-        parts = np.linspace(low, high, PARTS + 1) if low >= tail.edge else np.array([low, high])
+        parts = np.linspace(low, high, PARTS + 1)
         # Edges of two sorts of cells may lie a float or two apart, and have fewer parts between them.
         parts = np.unique(np.ceil(parts) if whole else parts)
         # A cell of a single number has no finer parts.
         if high == np.nextafter(low, np.inf):
             parts = np.array([low, high])
-        share = np.maximum(-np.diff(tail.share_above(parts)), 0.0) if low >= tail.edge else np.ones(1)
+        share = np.maximum(-np.diff(tail.share_above(parts)), 0.0)
         share = share if share.sum() > 0 else np.diff(parts)
         found.append(parts[1:])
         shares.append(weight * share / share.sum())
