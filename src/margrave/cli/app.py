@@ -38,7 +38,8 @@ INTERRUPTED_EXIT_CODE = 130
 """Exit code after an interrupt: 128 and the number of SIGINT, as shells have it."""
 STOPPED_MESSAGE = (
     "stopped; what was spent is in the ledger file, and no output was left half-written; "
-    "the same command with --resume goes on, or without it where there is no ledger file yet"
+    "the same command with --resume goes on, or without it where there is no ledger file yet; "
+    "a regression with --spend cannot go on and spends anew"
 )
 NOT_MET = 3
 """The exit code of a release that was made and does not meet what was required of it."""
