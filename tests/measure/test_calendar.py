@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from margrave.measure.discovery.occupancy import MAX_SHARE_OUTSIDE
 from margrave.measure.discovery.ranges import day_edges, span_edges, spans, year_edges, year_prior
 
 
@@ -25,13 +26,13 @@ def test_years_cover_all_dates() -> None:
 def test_stretches_leave_long_gaps_out() -> None:
     edges = year_edges()
     counts = np.histogram(np.full(10_000, day("2013-06-01")), edges)[0].astype(float)
-    assert spans(edges, counts) == [(day("2013-01-01"), day("2014-01-01"))]
+    assert spans(edges, counts, MAX_SHARE_OUTSIDE) == [(day("2013-01-01"), day("2014-01-01"))]
     counts += np.histogram(np.full(5_000, day("9999-12-31")), edges)[0]
-    first, last = spans(edges, counts)
+    first, last = spans(edges, counts, MAX_SHARE_OUTSIDE)
     assert first == (day("2013-01-01"), day("2014-01-01"))
     assert last[1] == edges[-1]
     counts += np.histogram(np.full(2_000, day("2003-06-01")), edges)[0]
-    assert spans(edges, counts)[0] == (day("2003-01-01"), day("2014-01-01"))
+    assert spans(edges, counts, MAX_SHARE_OUTSIDE)[0] == (day("2003-01-01"), day("2014-01-01"))
 
 
 def test_where_nothing_is_known_dates_are_of_our_time() -> None:
@@ -40,7 +41,7 @@ def test_where_nothing_is_known_dates_are_of_our_time() -> None:
     edges = year_edges()
     recent = (edges[:-1] >= day("1900-01-01")) & (edges[1:] <= day("2051-01-01"))
     assert share[recent].sum() > 0.8
-    (low, high), *_ = spans(edges, 1000.0 * share)
+    (low, high), *_ = spans(edges, 1000.0 * share, MAX_SHARE_OUTSIDE)
     assert low < day("1900-01-01")
     assert high > day("2050-01-01")
 

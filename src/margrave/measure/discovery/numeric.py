@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.bins import cut_by, merge_rare
 from margrave.measure.discovery.occupancy import (
     expected_counts,
+    share_outside,
     spread_counts,
     trimmed_range,
     weigh_cells,
@@ -390,7 +391,7 @@ class NumericDiscovery:
         noisy, sigma = self._first(first, SHARES["bounds"] - FINER_BOUNDS_WEIGHT)
         bounds, rows = BoundsLook(first, noisy, sigma), self._rows(noisy)
         counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
-        start, stop = trimmed_range(counts)
+        start, stop = trimmed_range(counts, share_outside(counts, sigma))
         if stop - start <= FEW_OCTAVES and first[start] * first[stop] > 0:
             low, high = self._ends()
             place = max(float(first[start]), low), min(float(first[stop]), high)
@@ -481,7 +482,7 @@ class NumericDiscovery:
         noisy, sigma = self._first(edges, FINER_BOUNDS_WEIGHT)
         cells = len(edges) - 1
         counts, _ = expected_counts(noisy, sigma, np.full(cells, rows / cells), leave=LEAVE_CELL)
-        return edges, counts, trimmed_range(counts)
+        return edges, counts, trimmed_range(counts, share_outside(counts, sigma))
 
     def _calendar(self) -> tuple[Array, Array, Array]:
         """Stretches of years; of moments in few of them, stretches of days, for half of the rho each.
@@ -504,12 +505,13 @@ class NumericDiscovery:
         noisy, sigma = self._first(years * tick, share)
         prior = prior / prior.sum()
         counts, _ = expected_counts(noisy, sigma, self._rows(noisy) * prior, leave=LEAVE_CELL)
-        found = spans(years, counts)
+        found = spans(years, counts, share_outside(counts, sigma))
         days = day_edges(found) if clock else None
         if days is not None:
             prior = spread_counts(years, counts, days)
-            counts, _ = expected_counts(*self._first(days * tick, share), prior, leave=LEAVE_CELL)
-            coarse, found = days, spans(days, counts)
+            seen, sigma = self._first(days * tick, share)
+            counts, _ = expected_counts(seen, sigma, prior, leave=LEAVE_CELL)
+            coarse, found = days, spans(days, counts, share_outside(counts, sigma))
         inside = self._within(found, tick)
         fineness = choose_fineness(self._rows(noisy), self._sigma())
         edges = np.rint(span_edges(inside, clock, fineness) * tick)

@@ -8,7 +8,8 @@ hides everything, what comes back is what was expected before, and the range sta
 
 Weights by which numbers are drawn are averaged over several such models, finer and coarser, and one of cells
 that have nothing to do with their neighbours, by the density of the noisy counts under each
-(`average_counts`).
+(`average_counts`). Which of them holds may change along the column, as it does where even numbers end or
+where many rows and few meet.
 
 Everything here is post-processing of released noisy counts.
 """
@@ -22,8 +23,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-MAX_SHARE_OUTSIDE = 0.004
-"""Expected share of the rows that a range may leave out, half of it at either end; bench/LOG.md."""
+MAX_SHARE_OUTSIDE, DEVIATIONS_OUTSIDE = 0.004, 5.0
+"""The most that a range may leave out, half of it at either end: as a share of the rows, and at either end in
+standard deviations of the noise of a cell, beyond which rows are evident; bench/LOG.md, 2026-11-28."""
 HIGHEST_LEVEL, LOWEST_LEVEL = 12, -12
 """Levels: the count of a cell that is not empty has a mean of 2 ** level times the count expected before."""
 JUMP, STEP = 0.02, 0.1
@@ -37,6 +39,12 @@ NARROW = 0.02
 """Share of the rows of a mean cell below which a cell, such as that of 0 alone, is merged with none."""
 LEAST_GROUPS = 16
 """Groups of cells that there are at least, where cells are merged."""
+STRETCH = 8
+"""Cells for which the same models hold."""
+SWITCHES = 4.0
+"""How often another model begins to hold along a column, about."""
+MOST_SWITCHES = 0.25
+"""The greatest chance that it does after a stretch."""
 LEAVES = 4.0
 """How many stretches of rows a column has about: the chance that one ends with a cell, times the cells."""
 MOST_LEAVES = 0.25
@@ -64,13 +72,29 @@ def expected_counts(
     return _expect(noisy, np.broadcast_to(sigma, noisy.shape), prior, leave, floor)[:2]
 
 
+def share_outside(counts: Array, sigma: float | Array) -> float:
+    """Expected share of the rows that a range may leave out, half of it at either end.
+
+    Where noise is small beside the rows, two rows of a thousand are many times what noise makes of a cell,
+    and what is cut off is the greatest part of the miss of a mean.
+
+    Args:
+        counts: Expected counts, none negative, shape [cells].
+        sigma: Standard deviation of the noise in each cell, one for all or shape [cells].
+    """
+    deviation = float(np.sqrt(np.square(sigma).mean()))
+    return min(MAX_SHARE_OUTSIDE, 2.0 * DEVIATIONS_OUTSIDE * deviation / max(float(counts.sum()), 1e-9))
+
+
 def average_counts(noisy: Array, sigma: float | Array, prior: Array) -> tuple[Array, Array]:
     """As `expected_counts`, averaged over models of different fineness by how likely each makes the counts.
 
     Cells are merged by 1, 2, 4, ... and rows spread in what is merged as was expected before: then a group's
     rows are told by the best linear mean of its cells, and what the cells say beyond that is noise alone. One
     more model has each cell hold rows or not whatever its neighbours do, as cells of codes and round numbers
-    do. Few rows are seen in few groups, and many in all cells, without a choice by hand.
+    do. Few rows are seen in few groups, and many in all cells, without a choice by hand. Chances are those of
+    a stretch of cells (`_choose_models`): one choice for all would have the many cells that are alike decide
+    on the few where rows end.
 
     Args:
         noisy: Noisy counts, shape [cells].
@@ -83,15 +107,42 @@ def average_counts(noisy: Array, sigma: float | Array, prior: Array) -> tuple[Ar
     while size == 1 or len(noisy) >= LEAST_GROUPS * size:
         found.append(_grouped_counts(noisy, sigma, prior, size))
         size *= 2
-    told = np.array([evidence for _, _, evidence in found])
-    chances = np.exp(told - told.max())
-    chances /= chances.sum()
+    chances = _choose_models(np.array([evidence for _, _, evidence in found]))
     counts, held = (sum(c * one[part] for c, one in zip(chances, found, strict=True)) for part in (0, 1))
     return np.asarray(counts), np.asarray(held)
 
 
-def _grouped_counts(noisy: Array, sigma: Array, prior: Array, size: int) -> tuple[Array, Array, float]:
-    """`_expect` of groups of neighbouring cells, spread over them as expected before, and its evidence."""
+def _choose_models(evidence: Array) -> Array:
+    """The chance of each model at each cell, shape [models, cells].
+
+    A Markov chain over stretches of cells, in which one model holds after another: forward and backward.
+
+    Args:
+        evidence: Logarithm of the density of each cell's noisy count by each model, given those before it:
+            shape [models, cells].
+    """
+    models, cells = evidence.shape
+    told = np.add.reduceat(evidence, np.arange(0, cells, STRETCH), axis=1).T
+    weights = np.exp(told - told.max(axis=1, keepdims=True))
+    switch = min(SWITCHES / len(weights), MOST_SWITCHES)
+    forward, backward = np.empty_like(weights), np.ones_like(weights)
+    held = np.full(models, 1.0 / models)
+    for stretch, weight in enumerate(weights):
+        held = ((1.0 - switch) * held + switch / models) * weight
+        held /= held.sum()
+        forward[stretch] = held
+    for stretch in range(len(weights) - 1, 0, -1):
+        seen = backward[stretch] * weights[stretch]
+        seen = (1.0 - switch) * seen + switch * float(seen.mean())
+        backward[stretch - 1] = seen / seen.sum()
+    chances = forward * backward
+    chances /= chances.sum(axis=1, keepdims=True)
+    return np.asarray(np.repeat(chances, STRETCH, axis=0)[:cells].T)
+
+
+def _grouped_counts(noisy: Array, sigma: Array, prior: Array, size: int) -> tuple[Array, Array, Array]:
+    """`_expect` of groups of neighbouring cells, spread over them as expected before, and its evidence: all
+    of shape [cells]. A group's evidence is shared out evenly."""
     group = _group_cells(prior, size)
     starts = np.searchsorted(group, np.arange(int(group[-1]) + 1))
     share = np.maximum(prior, max(float(prior.sum()), 1e-9) * 1e-9 / len(prior))
@@ -102,11 +153,11 @@ def _grouped_counts(noisy: Array, sigma: Array, prior: Array, size: int) -> tupl
     spread = 1.0 / np.sqrt(norm)
     leave = min(LEAVES / len(starts), MOST_LEAVES)
     counts, held, evidence = _expect(best, spread, np.add.reduceat(prior, starts), leave, FLOOR)
-    rest = float((((noisy - share * best[group]) / sigma) ** 2).sum())
+    rest = ((noisy - share * best[group]) / sigma) ** 2
     # The density of all noisy counts: that of the best estimates, and what the cells say beyond these.
-    free = len(noisy) - len(starts)
-    evidence += float(np.log(spread).sum() - np.log(sigma).sum()) - rest / 2 - free * LOG_ROOT
-    return share * counts[group], held[group], evidence
+    whole = (evidence + np.log(spread) + LOG_ROOT) / np.bincount(group)
+    told = whole[group] - np.log(sigma) - rest / 2 - LOG_ROOT
+    return share * counts[group], held[group], told
 
 
 def _group_cells(prior: Array, size: int) -> NDArray[np.int64]:
@@ -118,8 +169,9 @@ def _group_cells(prior: Array, size: int) -> NDArray[np.int64]:
     return np.asarray(np.cumsum(place % size == 0) - 1)
 
 
-def _alone_counts(noisy: Array, sigma: Array, prior: Array) -> tuple[Array, Array, float]:
-    """Expected counts where cells hold rows or not whatever those beside them do, and the evidence for it."""
+def _alone_counts(noisy: Array, sigma: Array, prior: Array) -> tuple[Array, Array, Array]:
+    """Expected counts where cells hold rows or not whatever those beside them do, the chances that they do,
+    and the evidence for it: all of shape [cells]."""
     cells = len(noisy)
     mean = max(float(prior.sum()), 1e-9) / cells * 2.0 ** np.arange(LOWEST_ALONE, HIGHEST_LEVEL + 1)
     likelihood, given = _emissions(noisy[:, None], sigma[:, None], np.tile(mean, (cells, 1)))
@@ -130,19 +182,20 @@ def _alone_counts(noisy: Array, sigma: Array, prior: Array) -> tuple[Array, Arra
     told, counts, chance = [], [], []
     for share in SHARES_HELD:
         total = (1.0 - share) * empty + share * held
-        told.append(float(np.log(total).sum() + top.sum()))
+        told.append(np.log(total) + top[:, 0])
         counts.append(share * inner / total)
         chance.append(share * held / total)
-    best = max(told)
-    odds = np.exp(np.array(told) - best)
-    odds, evidence = odds / odds.sum(), best + math.log(float(odds.mean()))
-    return odds @ np.array(counts), odds @ np.array(chance), evidence
+    sums = np.array(told).sum(axis=1)
+    odds = np.exp(sums - sums.max())
+    odds /= odds.sum()
+    return odds @ np.array(counts), odds @ np.array(chance), odds @ np.array(told)
 
 
 def _expect(
     noisy: Array, sigma: Array, prior: Array, leave: float, floor: float
-) -> tuple[Array, Array, float]:
-    """Expected counts, chances that cells hold rows, and the logarithm of the density of the noisy counts.
+) -> tuple[Array, Array, Array]:
+    """Expected counts, chances that cells hold rows, and the logarithm of the density of each noisy count
+    given those before it: all of shape [cells].
 
     The model: a Markov chain over the cells in order. Its states are "empty" and the levels LOWEST_LEVEL to
     HIGHEST_LEVEL. On level k the count of cell c is exponential with mean prior[c] * 2**k; the noisy count is
@@ -187,7 +240,7 @@ def weigh_cells(noisy: Array, sigma: float | Array, prior: Array, near: bool = F
     counts, held = average_counts(noisy, sigma, prior)
     if near:
         return held * counts
-    first, last = trimmed_range(counts)
+    first, last = trimmed_range(counts, share_outside(counts, sigma))
     weights = np.where(held > 0.5, counts, DOUBT * counts)
     weights[:first] = weights[last:] = 0.0
     faint = np.minimum(np.cumsum(weights), np.cumsum(weights[::-1])[::-1]) < 1.0
@@ -221,22 +274,23 @@ def _emissions(noisy: Array, sigma: Array, means: Array) -> tuple[Array, Array]:
     return np.hstack([empty, empty - np.log(means / sigma) + tail]), np.maximum(given, 0.0)
 
 
-def _state_chances(likelihood: Array, enter: Array, leave: float) -> tuple[Array, float]:
+def _state_chances(likelihood: Array, enter: Array, leave: float) -> tuple[Array, Array]:
     """Chances of the states of each cell given all noisy counts, shape as `likelihood`: forward and backward.
-    And the logarithm of how likely the counts are."""
+    And the logarithm of how likely each count is given those before it, shape [cells]."""
     common = _common_levels()
     inner = _level_changes(common) * (1.0 - leave)
     top = likelihood.max(axis=1, keepdims=True)
     weights = np.exp(likelihood - top)
     forward, backward = np.empty_like(weights), np.ones_like(weights)
-    empty, held, evidence = 1.0, np.zeros(len(common)), float(top.sum())
+    empty, held, evidence = 1.0, np.zeros(len(common)), top[:, 0].copy()
     for cell, weight in enumerate(weights):
         # The chances before the cell is looked at, then after.
         held = held @ inner + empty * enter[cell] * common
         empty = 1.0 - float(held.sum())
         held, empty = held * weight[1:], empty * weight[0]
         total = empty + float(held.sum())
-        held, empty, evidence = held / total, empty / total, evidence + math.log(total)
+        held, empty = held / total, empty / total
+        evidence[cell] += math.log(total)
         forward[cell, 0], forward[cell, 1:] = empty, held
     for cell in range(len(weights) - 1, 0, -1):
         seen = backward[cell] * weights[cell]
@@ -265,7 +319,7 @@ def _level_changes(common: Array) -> Array:
     return changes
 
 
-def trimmed_range(counts: Array, share: float = MAX_SHARE_OUTSIDE) -> tuple[int, int]:
+def trimmed_range(counts: Array, share: float) -> tuple[int, int]:
     """The cells [first, last) left when at most half of a share of the counts is cut off at either end.
 
     Args:

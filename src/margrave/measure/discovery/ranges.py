@@ -269,14 +269,15 @@ def year_prior() -> Array:
     return np.asarray(share / share.sum())
 
 
-def spans(edges: Array, counts: Array) -> Spans:
+def spans(edges: Array, counts: Array, share: float) -> Spans:
     """Stretches that rows are expected in, without long gaps and with few rows outside.
 
     Args:
         edges: Cell edges of a look, shape [cells + 1].
         counts: Expected counts, shape [cells].
+        share: Of their sum, what may be outside, half of it at either end.
     """
-    first, last = trimmed_range(counts)
+    first, last = trimmed_range(counts, share)
     held = np.flatnonzero(counts[first:last] > MAX_GAP_SHARE * float(counts.sum()) / len(counts)) + first
     held = np.unique([first, *held.tolist(), last - 1])
     runs = np.split(held, np.flatnonzero(np.diff(held) > GAP) + 1)

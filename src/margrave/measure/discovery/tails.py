@@ -29,9 +29,8 @@ from margrave.measure.discovery.values import Histogram
 
 Array = NDArray[np.float64]
 
-TAIL_SHARES = (0.1, 0.05, 0.025, 0.0125)
-"""Shares of the rows that a tail is fitted to, in the order in which they are tried: bench/LOG.md,
-2026-11-28."""
+TAIL_SHARES = 0.1 * 0.5 ** np.arange(7.0)
+"""Shares of the rows that a tail is fitted to: bench/LOG.md, 2026-11-28."""
 SHAPES = np.array([-1.0, -0.75, -0.5, -0.25, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 """Shapes that are averaged over: 0 is exponential, and from 1 on there is no mean."""
 SCALES = 2.0 ** np.arange(-2.0, 2.125, 0.125)
@@ -42,8 +41,9 @@ PARTS = 4
 """Parts of each cell of the tail in drawing, so that the density falls inside it, too."""
 Z_FIT = 3.0
 """Standard deviations of the squared distance by which a law may miss the noisy counts."""
-MIN_TAIL_DEVIATIONS = 5.0
-"""Standard deviations by which the rows of the tail have to be evident together."""
+MIN_TAIL_DEVIATIONS, CLEAR_TAIL_DEVIATIONS = 5.0, 40.0
+"""Standard deviations by which the rows of a tail have to be evident together; and by which they are clear
+enough that no larger part of the rows is needed to tell its law."""
 MAX_EXACT_WHOLE = 1 << 53
 """Whole numbers are drawn up to here at most: the greatest that double precision holds exactly."""
 Z_NEGATIVE = 3.0
@@ -180,20 +180,32 @@ def _mirror_look(bounds: BoundsLook) -> BoundsLook:
 def fit_tail(found: Histogram, rows: float, bounds: BoundsLook | None = None) -> Tail | None:
     """The law of the upper tail; None where that is faint, has few cells or is not fitted by a law.
 
-    Tails of fewer and fewer rows are tried, since a law holds above a high enough number. The law is averaged
-    over a grid of shapes and scales by how likely they make the noisy counts.
+    A law holds above a high enough number, and the higher the nearer. So the smallest part of the rows is
+    taken that is clear of the noise and of their own scatter, of which rows independent of each other have
+    the root of their number. Where noise is too much for that, tails of fewer and fewer rows are tried. The
+    law is averaged over a grid of shapes and scales by how likely they make the noisy counts.
 
     Args:
         found: Cells of numbers; those of single values do not count.
         rows: How many rows there are about.
         bounds: An earlier look at the same rows, whose cells from the tail's edge on count as well.
     """
-    tails = (_fit_share(found, rows, bounds, share) for share in TAIL_SHARES)
-    return next((tail for tail in tails if tail is not None), None)
+    clear = (_fit_share(found, rows, bounds, share, scattered=True) for share in TAIL_SHARES[::-1])
+    faint = (_fit_share(found, rows, bounds, share) for share in TAIL_SHARES)
+    return next((tail for tails in (clear, faint) for tail in tails if tail is not None), None)
 
 
-def _fit_share(found: Histogram, rows: float, bounds: BoundsLook | None, part: float) -> Tail | None:
-    """`fit_tail` for the tail that holds a part of the rows at most."""
+def _fit_share(
+    found: Histogram, rows: float, bounds: BoundsLook | None, part: float, *, scattered: bool = False
+) -> Tail | None:
+    """`fit_tail` for the tail that holds a part of the rows at most.
+
+    Args:
+        found, rows, bounds: As of `fit_tail`.
+        part: Of the rows.
+        scattered: Whether rows scatter beside the noise and the tail has to be clear of both. Else it has to
+            be evident.
+    """
     total = float(found.weights.sum())
     above = np.cumsum(found.weights[::-1])[::-1]
     # The first cell above which no more than this part of the rows lie.
@@ -210,14 +222,17 @@ def _fit_share(found: Histogram, rows: float, bounds: BoundsLook | None, part: f
     scales = scales * near
     low, high, noisy, variances = _count_tail(found, cells, bounds, edge)
     share = _survival(low - edge, shapes, scales) - _survival(high - edge, shapes, scales)
+    scatter = np.maximum(share, 0.0) * max(weight, 0.0) if scattered else np.zeros(1)
+    spread = variances + scatter
     # The best multiple of each law is solved for, so that only shape and scale are on a grid.
-    misfit, mass, clear = _misfits(share, noisy, variances)
-    chances = np.where(
-        mass > 0, -0.5 * misfit - 0.5 * ((shapes - MEAN_TAIL_SHAPE) / DEVIATION_OF_TAIL_SHAPE) ** 2, -np.inf
+    misfit, mass, clear = _misfits(share, noisy, spread)
+    unlike = (
+        misfit + np.log(spread).sum(axis=-1) + ((shapes - MEAN_TAIL_SHAPE) / DEVIATION_OF_TAIL_SHAPE) ** 2
     )
-    best = int(np.argmax(chances))
+    chances = np.where(mass > 0, -0.5 * unlike, -np.inf)
+    best, least = int(np.argmax(chances)), CLEAR_TAIL_DEVIATIONS if scattered else MIN_TAIL_DEVIATIONS
     # The squared distance of a law that fits is chi-square: its mean is the cells, its variance twice that.
-    if clear[best] < MIN_TAIL_DEVIATIONS or misfit[best] > len(noisy) + Z_FIT * math.sqrt(2.0 * len(noisy)):
+    if clear[best] < least or misfit[best] > len(noisy) + Z_FIT * math.sqrt(2.0 * len(noisy)):
         return None
     # Chances relative to the best law, so that exp cannot underflow for all of them. Most are as good as
     # none, and would be worked out for each cell all the same.
