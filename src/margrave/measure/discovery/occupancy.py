@@ -41,7 +41,7 @@ LEAST_GROUPS = 16
 """Groups of cells that there are at least, where cells are merged."""
 STRETCH = 8
 """Cells for which the same models hold."""
-SWITCHES = 4.0
+SWITCHES = 1.0
 """How often another model begins to hold along a column, about."""
 MOST_SWITCHES = 0.25
 """The greatest chance that it does after a stretch."""

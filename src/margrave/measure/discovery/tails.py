@@ -215,6 +215,9 @@ def _fit_share(
     if total <= 0 or len(cells) < CELLS:
         return None
     edge, weight = float(found.edges[start]), float(found.weights[cells].sum())
+    # So few rows are not clear of their own scatter, were there no noise.
+    if scattered and weight < CLEAR_TAIL_DEVIATIONS**2:
+        return None
     # Scales are in units of where half of the tail's weight lies, so that one grid serves all columns.
     half = cells[int(np.searchsorted(np.cumsum(found.weights[cells]), weight / 2))]
     shapes, scales = (grid.ravel() for grid in np.meshgrid(SHAPES, SCALES, indexing="ij"))
