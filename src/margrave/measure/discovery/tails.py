@@ -225,8 +225,7 @@ def _fit_share(
     scales = scales * near
     low, high, noisy, variances = _count_tail(found, cells, bounds, edge)
     share = _survival(low - edge, shapes, scales) - _survival(high - edge, shapes, scales)
-    scatter = np.maximum(share, 0.0) * max(weight, 0.0) if scattered else np.zeros(1)
-    spread = variances + scatter
+    spread = variances + (weight * np.maximum(share, 0.0) if scattered else 0.0)
     # The best multiple of each law is solved for, so that only shape and scale are on a grid.
     misfit, mass, clear = _misfits(share, noisy, spread)
     unlike = (
