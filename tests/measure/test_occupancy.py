@@ -284,3 +284,13 @@ def test_a_column_between_near_bounds_is_weighed_so() -> None:
         found[upper] = np.asarray(column.weights)
     assert (found[99] > 0.0).all()
     assert not (found[999] > 0.0).all()
+
+
+def test_rows_that_are_evident_far_out_are_in_range_however_small_their_share() -> None:
+    """One row in a thousand, which is three hundred where noise is about ten."""
+    rng = np.random.default_rng(3)
+    values = np.append(rng.uniform(1.0, 100.0, 299_700), rng.uniform(9_000.0, 16_000.0, 300))
+    made = Synthesizer("independent", epsilon=3.0, delta=1e-6).fit(pa.table({"x": values.round(2)}))
+    drawn = np.asarray(made.sample_arrow(300_000, rng=0)["x"])
+    assert 150 < (drawn > 8_000.0).sum() < 450
+    assert drawn.max() < 20_000.0
