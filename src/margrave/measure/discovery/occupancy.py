@@ -40,11 +40,12 @@ NARROW = 0.02
 LEAST_GROUPS = 16
 """Groups of cells that there are at least, where cells are merged."""
 STRETCH = 8
-"""Cells for which the same models hold."""
+"""Cells of a stretch, for which the same model holds. Not measured."""
 SWITCHES = 1.0
-"""How often another model begins to hold along a column, about."""
+"""How often another model begins to hold along a column, about. A fifth and four times as often are alike:
+bench/LOG.md, 2026-11-28."""
 MOST_SWITCHES = 0.25
-"""The greatest chance that it does after a stretch."""
+"""The greatest chance that another model holds for the next stretch. Not measured."""
 LEAVES = 4.0
 """How many stretches of rows a column has about: the chance that one ends with a cell, times the cells."""
 MOST_LEAVES = 0.25

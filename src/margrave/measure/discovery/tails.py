@@ -43,7 +43,7 @@ Z_FIT = 3.0
 """Standard deviations of the squared distance by which a law may miss the noisy counts."""
 MIN_TAIL_DEVIATIONS, CLEAR_TAIL_DEVIATIONS = 5.0, 40.0
 """Standard deviations by which the rows of a tail have to be evident together; and by which they are clear
-enough that no larger part of the rows is needed to tell its law."""
+enough that no larger part of the rows is needed to tell its law: bench/LOG.md, 2026-11-28."""
 MAX_EXACT_WHOLE = 1 << 53
 """Whole numbers are drawn up to here at most: the greatest that double precision holds exactly."""
 Z_NEGATIVE = 3.0
