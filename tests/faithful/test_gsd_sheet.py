@@ -11,7 +11,7 @@ from faithful_door import chain
 
 import margrave as mg
 from margrave.models._base.pooling import pool, rows_of
-from margrave.models._sampling.rounding import fresh_state
+from margrave.models._sampling.streams import fresh_state
 from margrave.models.rowwise.genetic import (
     BEST,
     CROSS,

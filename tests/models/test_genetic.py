@@ -11,7 +11,7 @@ import pytest
 from margrave.errors import InputError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import pool, rows_of
-from margrave.models._sampling.rounding import fresh_state
+from margrave.models._sampling.streams import fresh_state
 from margrave.models.rowwise.genetic import BEST, CROSS, FLOOR, MUTATE, OPERATORS, STEP, SWAP, Genetic, Search
 from margrave.models.rowwise.targets import scatter_rows, targets, uniform
 from margrave.release import NoisyMarginal

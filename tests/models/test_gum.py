@@ -10,7 +10,7 @@ import pytest
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Deadline, Effort
 from margrave.models._base.pooling import pool, rows_of
-from margrave.models._sampling.rounding import fresh_state
+from margrave.models._sampling.streams import fresh_state
 from margrave.models.rowwise.gum import GUM, distance, move_rows, update
 from margrave.models.rowwise.targets import link_rows, scatter_rows, targets
 from margrave.release import NoisyMarginal

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from margrave.models._sampling import rounding
-from margrave.models._sampling.rounding import pivotal
+from margrave.models._sampling import pivotal as pivotal_module
+from margrave.models._sampling.pivotal import pivotal
 
 
 def drawn(probabilities, seed=0, order=None):
@@ -74,7 +74,7 @@ def test_halves_of_codes_are_decided_first_where_rows_and_codes_are_many(
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     order = np.argsort(centres[:, 0])
     at_once = drawn(probabilities, order=order)
-    monkeypatch.setattr(rounding, "MAX_WORK", 0.0)
+    monkeypatch.setattr(pivotal_module, "MAX_WORK", 0.0)
     codes = drawn(probabilities, order=order)
     assert (codes != at_once).any()
     assert (probabilities[np.arange(4000), codes] > 0).all()
@@ -85,7 +85,7 @@ def test_halves_of_codes_are_decided_first_where_rows_and_codes_are_many(
 
 
 def test_rows_keep_their_probabilities_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounding, "MAX_WORK", 0.0)
+    monkeypatch.setattr(pivotal_module, "MAX_WORK", 0.0)
     probabilities = np.random.default_rng(1).dirichlet(np.full(11, 0.7), size=6)
     probabilities[0, :6], probabilities[1, 4:] = 0.0, 0.0
     probabilities /= probabilities.sum(axis=1, keepdims=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from margrave.errors import InputError, SchemaError
+from margrave.models._sampling import rounding
 from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.tree import rank_attributes
@@ -92,7 +93,10 @@ def test_a_tree_far_larger_than_the_rows_still_gives_close_pairs():
     assert ours < 0.6 * plain
 
 
-def test_rounding_meets_every_expectation():
+@pytest.mark.parametrize("together", [True, False])
+def test_rounding_meets_every_expectation(monkeypatch: pytest.MonkeyPatch, together: bool) -> None:
+    if not together:
+        monkeypatch.setattr(rounding, "MAX_WORK", 0.0)
     table = np.array([[0.5, 0.3, 0.2], [0.05, 0.0, 0.95], [1.0, 1.0, 1.0]])
     keys = np.array([0, 1, 0, 2, 1, 0, 0, 0], dtype=np.int64)
     sums = np.zeros((3, 3))
@@ -105,7 +109,12 @@ def test_rounding_meets_every_expectation():
     assert sums[1, 1] == 0
 
 
-def test_every_group_is_within_one_of_its_expectation():
+@pytest.mark.parametrize("together", [True, False])
+def test_every_group_is_within_one_of_its_expectation(
+    monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    if not together:
+        monkeypatch.setattr(rounding, "MAX_WORK", 0.0)
     rng = np.random.default_rng(4)
     table = rng.dirichlet(np.ones(6), size=10)
     keys = rng.integers(0, 10, size=500)
@@ -115,6 +124,42 @@ def test_every_group_is_within_one_of_its_expectation():
     expected = np.bincount(keys, minlength=10)[:, None] * table
     assert np.abs(counts - expected).max() < 1 + 1e-9
     np.testing.assert_array_equal(counts.sum(axis=1), np.bincount(keys, minlength=10))
+
+
+@pytest.mark.parametrize("size", [2, 5, 40])
+@pytest.mark.parametrize("concentration", [0.05, 1.0, 20.0])
+def test_counts_over_groups_are_near_their_expectations_too(size: int, concentration: float) -> None:
+    """Each group rounds by itself to within 1, and what 400 groups round up or down evens out, in all and
+    along their order."""
+    rng = np.random.default_rng(size)
+    table = rng.dirichlet(np.full(size, concentration), size=400)
+    keys = rng.integers(0, 400, size=6000)
+    codes = draw_column(keys, order_by_group(keys, 400), table, rng)
+    rows = np.bincount(keys, minlength=400)
+    excess = -rows[:, None] * table
+    np.add.at(excess, (keys, codes), 1)
+    assert np.abs(excess).max() < 1 + 1e-9
+    assert (excess[table < 1e-15] <= 0).all()
+    assert np.abs(excess.sum(axis=0)).max() < 1 + 1e-6
+    assert np.abs(np.cumsum(excess, axis=0)).max() < 6
+
+
+def test_many_codes_of_one_group_are_rounded_up_together_without_any_twice() -> None:
+    """Fractions that add up to more than 1: half of ten codes expect half a row."""
+    rng = np.random.default_rng(1)
+    keys = np.repeat(np.arange(300), 5)
+    table = np.full((300, 10), 0.1)
+    codes = draw_column(keys, np.arange(1500), table, rng)
+    counts = np.zeros((300, 10))
+    np.add.at(counts, (keys, codes), 1)
+    assert counts.max() == 1
+    assert (counts.sum(axis=1) == 5).all()
+    assert (counts.sum(axis=0) == 150).all()
+    # Which codes go together is left to chance, or a pair of columns would show a pattern that no model has.
+    together = counts.T @ counts
+    apart = together[~np.eye(10, dtype=bool)]
+    assert abs(apart.mean() - 300 * 5 * 4 / 90) < 1e-9
+    assert apart.std() < 25
 
 
 def test_a_group_without_weight_is_uniform_and_huge_key_spaces_are_sorted():

@@ -26,7 +26,8 @@ from margrave.errors import InputError, ReleaseError, invalid
 from margrave.models._base.pooling import Pooled
 from margrave.models._mixture.additive_dual import Dual, lowest, mean_tilted, softmax
 from margrave.models._sampling.balance import lines_of
-from margrave.models._sampling.rounding import order_by_group, pivotal
+from margrave.models._sampling.pivotal import pivotal
+from margrave.models._sampling.rounding import order_by_group
 from margrave.schema.domain import Domain
 
 Floats = NDArray[np.float64]

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from margrave.limits import Deadline
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._sampling.rounding import fresh_state, order_by_group, uniform
+from margrave.models._sampling.rounding import order_by_group
+from margrave.models._sampling.streams import fresh_state, uniform
 
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._sampling.rounding import Ints, Rounded, fresh_state, uniform
+from margrave.models._sampling.rounding import Ints, Rounded
+from margrave.models._sampling.streams import fresh_state, uniform
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.limits import FULL, Effort
 from margrave.models._base.compiled import compile_kernel
-from margrave.models._sampling.rounding import fresh_state, shuffle, uniform
 from margrave.models._sampling.rows import RowModel, ruled_rows
+from margrave.models._sampling.streams import fresh_state, shuffle, uniform
 from margrave.models.rowwise.targets import STARTS, TargetEstimator, Targets
 
 if TYPE_CHECKING:
