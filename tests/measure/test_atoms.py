@@ -15,6 +15,8 @@ from margrave.measure.discovery.values import (
     Histogram,
     are_single,
     atom_edges,
+    binary_numbers,
+    count_looks,
     find_spikes,
     place_atoms,
     round_numbers,
@@ -71,6 +73,62 @@ def test_values_with_many_rows_come_back_exactly(kind: str, atom: float, share: 
     bins = np.full(200, list(column.edges or ()).index(atom))
     draw = whole_numbers if isinstance(column, Integer) else real_numbers
     assert set(draw(bins, column, rng).tolist()) == {atom}  # type: ignore[operator]
+
+
+def test_values_that_are_not_round_come_back_exactly() -> None:
+    """Means that were filled in, standard scores, amounts that were single precision once."""
+    rng = np.random.default_rng(8)
+    held = np.array([-1.204084686093323, 1 / 3, 167844.53125, 10.251476510067114])
+    rest = rng.lognormal(1, 1, ROWS)
+    place = rng.choice(5, ROWS, p=(0.2, 0.1, 0.1, 0.1, 0.5))
+    values = np.where(place < 4, held[np.minimum(place, 3)], rest)
+    column = _discovered(pa.table({"x": values}))[0]["x"]
+    assert isinstance(column, Binned)
+    low, high, weights = _weights(column)
+    for value in held.tolist():
+        cell = low.tolist().index(value)
+        assert high[cell] == np.nextafter(value, np.inf)
+        assert weights[cell] == pytest.approx((values == value).mean(), rel=0.1)
+    drawn = real_numbers(rng.choice(column.present, ROWS, p=_bin_weights(column)), column, rng)
+    shares = [(drawn == value).mean() for value in held.tolist()]
+    assert shares == pytest.approx([(values == value).mean() for value in held.tolist()], abs=0.01)
+
+
+def _bin_weights(column: Binned) -> np.ndarray:
+    low, _, weights = _weights(column)
+    found = np.bincount(np.searchsorted(column.edge_array, low, side="right") - 1, weights=weights)
+    return found / found.sum()
+
+
+def test_many_numbers_close_together_are_no_atom_of_any() -> None:
+    """A narrow lump of numbers that are all different is looked at down to single floats, which hold none."""
+    rng = np.random.default_rng(9)
+    lump = 7.3 + rng.random(ROWS) * 1e-9
+    values = np.where(rng.random(ROWS) < 0.4, lump, rng.uniform(0.0, 100.0, ROWS))
+    for seed in range(3):
+        column = _discovered(pa.table({"x": values}), seed)[0]["x"]
+        assert isinstance(column, Binned)
+        low, high, weights = _weights(column)
+        single = high == np.nextafter(low, np.inf)
+        assert weights[single & (low != 0)].sum() < 0.01
+        inside = (low >= 7.2) & (high <= 7.4)
+        assert weights[inside].sum() == pytest.approx(0.4, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-1.5, 2.5), (0.1, 0.3), (-8.0, -7.0), (5.0, np.nextafter(5.0, 6.0))]
+)
+def test_binary_numbers_come_down_to_single_floats(low: float, high: float) -> None:
+    value = min(low + 0.625 * (high - low), float(np.nextafter(high, -np.inf)))
+    looks = count_looks([(low, high)], PLAIN)
+    for _ in range(looks):
+        numbers = binary_numbers(low, high, 512)
+        assert 1 <= len(numbers) <= 512
+        assert ((numbers >= low) & (numbers < high)).all()
+        place = int(np.searchsorted(numbers, value, side="right"))
+        low = float(numbers[place - 1]) if place else low
+        high = float(numbers[place]) if place < len(numbers) else high
+    assert (low, high) == (value, np.nextafter(value, np.inf))
 
 
 @pytest.mark.parametrize("step", [1.0, 0.5, 0.01, 0.0])
@@ -130,7 +188,7 @@ def test_round_numbers_of_a_cell(low: float, high: float, column: Binned, some: 
     assert set(some) <= set(found.tolist())
     assert len(found) <= 100
     assert ((found >= low) & (found < high)).all()
-    edges = atom_edges([(low, high)], column)
+    edges = atom_edges([(low, high)], column, again=False)
     assert (np.diff(edges) > 0).all()
     assert (edges[0], edges[-1]) == (low, high)
 
@@ -146,14 +204,14 @@ def test_cells_that_stand_out_are_found_and_slopes_are_not() -> None:
 
 def test_an_atom_between_two_round_numbers_is_looked_for_once_more() -> None:
     spikes = [(100.0, 116.0)]
-    edges = atom_edges(spikes, PLAIN)
+    edges = atom_edges(spikes, PLAIN, again=False)
     counts = np.histogram(np.full(500, 107.123), edges)[0].astype(float)
     atoms, closer = place_atoms(spikes, edges, counts, 5.0, PLAIN)
     assert atoms == []
     (low, high), *rest = closer
     assert low < 107.123 < high
     assert not rest
-    edges = atom_edges(closer, PLAIN)
+    edges = atom_edges(closer, PLAIN, again=True)
     counts = np.histogram(np.full(500, 107.123), edges)[0].astype(float)
     assert place_atoms(closer, edges, counts, 5.0, PLAIN)[0] == [(107.123, 500.0)]
 

@@ -180,8 +180,10 @@ class Discovery:
        looks: cells in which those before have shown many rows are split for the next, so that the cells of
        each follow from released counts alone (`margrave.measure.discovery.refine`).
     4. *atoms*: where cells of the detail look stand out from those beside them, round numbers in them each
-       by itself, what is between two of these, and all rows elsewhere; at most two such looks. The cells
-       follow from the released counts of the looks before (`margrave.measure.discovery.values`).
+       by itself, what is between two of these, and all rows elsewhere. Where that shows rows between two
+       numbers, one more look at those, or as many as it takes to come to single floats. The cells, and how
+       many looks there are, follow from the released counts of the looks before
+       (`margrave.measure.discovery.values`).
     5. *grids*, between 2 and 3: rows by the first of a public list of steps that divides their number, 0 by
        the coarsest (`margrave.measure.discovery.values`); rows without a number are in no cell.
     6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them

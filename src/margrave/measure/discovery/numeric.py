@@ -48,6 +48,7 @@ from margrave.measure.discovery.values import (
     are_single,
     atom_edges,
     common_step,
+    count_looks,
     find_spikes,
     fixed_step,
     place_atoms,
@@ -85,8 +86,8 @@ SHARES = {
 
 Z_BOUNDS = 4.5
 """Standard deviations of noise from which on the cell nearest to zero counts as held. Not measured."""
-ATOM_LOOKS = 2
-"""Looks at single values, at most: at the roundest numbers of a cell, then at those between two of these."""
+FIRST_ATOMS = Fraction(1, 2)
+"""What of the looks at single values goes to the first, at the roundest numbers of cells."""
 FEW_OCTAVES = 2
 """Powers of two between the bounds up to which a second look finds them more closely. Not measured."""
 SPARSE_SHARE = 0.05
@@ -227,8 +228,8 @@ class NumericDiscovery:
         return seen
 
     def _with_atoms(self, seen: Seen, step: float) -> Histogram:
-        """The rows by cell with a cell for each value that holds rows of its own, after up to two more
-        looks. All values are multiples of `step`, if that is above 0."""
+        """The rows by cell with a cell for each value that holds rows of its own, after some more looks. All
+        values are multiples of `step`, if that is above 0."""
         column, edges = self.column, seen.edges
         if step > 0:
             column = dataclasses.replace(column, grids=((step, 1.0),))
@@ -237,17 +238,22 @@ class NumericDiscovery:
         single = are_single(edges, unit)
         found = Histogram(edges, seen.noisy, seen.variances, weights, single, np.zeros_like(single))
         spikes = find_spikes(edges, seen.noisy, sigma, unit)
-        for _ in range(ATOM_LOOKS):
-            if not spikes:
-                break
-            cuts = atom_edges(spikes, column)
-            counts, spread = self._values_alone(cuts)
+        parts, again = [FIRST_ATOMS], False
+        while spikes and parts:
+            cuts = atom_edges(spikes, column, again)
+            counts, spread = self._values_alone(cuts, parts.pop())
             atoms, spikes = place_atoms(spikes, cuts, counts, spread, column)
             found = split_atoms(found, atoms, spread, column)
+            if not again and (later := count_looks(spikes, column)):
+                # What is left is shared by as many looks as it takes to come to single numbers.
+                parts, again = [(1 - FIRST_ATOMS) / later] * later, True
         return found
 
-    def _values_alone(self, edges: Array) -> tuple[Array, float]:
-        """A noisy look at single values and what is between them; rows outside all are in two more cells."""
+    def _values_alone(self, edges: Array, part: Fraction) -> tuple[Array, float]:
+        """A noisy look at single values and what is between them; rows outside all are in two more cells.
+
+        part: of what all such looks cost.
+        """
         column = self.column
         ends = np.nextafter(edges[[0, -1]], [-np.inf, np.inf])
         if isinstance(column, Whole):  # far from zero the next float is further than the next number
@@ -257,9 +263,7 @@ class NumericDiscovery:
         def exact() -> NDArray[np.int64]:
             return self.source.histogram(column.name, cells, column.read).reveal()
 
-        noisy, sigma = self.look(
-            f"atoms of {column.name}", exact, self.unit * SHARES["atoms"] / ATOM_LOOKS, False
-        )
+        noisy, sigma = self.look(f"atoms of {column.name}", exact, self.unit * SHARES["atoms"] * part, False)
         return noisy[1:-1], sigma
 
     def _merge_declared(self) -> tuple[Column, NoisyMarginal]:

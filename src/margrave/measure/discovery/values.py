@@ -3,7 +3,8 @@
 **Atoms** are values that hold rows of their own, such as the code 999 or 100.0, told from the cells that they
 lie in. A cell of the detail look that holds more rows than the cells beside it lead to expect may hold one
 value many times. Its round numbers are then counted each by itself, and where the rows are between two of
-those, the numbers between them.
+those, the numbers between them. A value need not be round, such as a standard score: where no step is known
+that all numbers are on, stretches are halved in binary as well, until each number is by itself.
 
 **Grids** say which round numbers all other values of a column are on, from a noisy look at their multiples.
 
@@ -152,20 +153,69 @@ def next_number(value: float, column: Binned) -> float:
     return max(value + unit_of(column), after)
 
 
-def atom_edges(spikes: list[tuple[float, float]], column: Binned) -> Array:
-    """Cells of a look at spikes: each of their round numbers alone, and what is between: shape [cells + 1].
+def binary_numbers(low: float, high: float, most: int) -> Array:
+    """The numbers of fewest binary digits in [low, high), in order: every so many of all floats there are.
+
+    Args:
+        low: First number.
+        high: The end.
+        most: How many there may be, at least 1.
+    """
+    first, end = _rank(low), _rank(high)
+    step = 1
+    while (end - first - 1) // step + 1 > most:
+        step *= 2
+    ranks = np.arange(-(-first // step) * step, end, step, dtype=np.int64)
+    size = np.where(ranks < 0, -ranks, ranks).view(np.float64)
+    return np.asarray(np.where(ranks < 0, -size, size) + 0.0, dtype=np.float64)
+
+
+def _rank(value: float) -> int:
+    """The place of a float among all of them, 0 for 0: neighbours differ by 1."""
+    size = int(np.float64(abs(value)).view(np.int64))
+    return -size if value < 0 else size
+
+
+def count_looks(spikes: list[tuple[float, float]], column: Binned) -> int:
+    """How many looks at stretches between round numbers it takes until each number is by itself.
+
+    Args:
+        spikes: The stretches [low, high).
+        column: What kind of numbers they hold.
+    """
+    if not spikes:
+        return 0
+    if unit_of(column) > 0:
+        return 1
+    floats = max(_rank(high) - _rank(low) for low, high in spikes)
+    return max(math.ceil(math.log(floats) / math.log(_share_numbers(spikes) // 2)), 1)
+
+
+def _share_numbers(spikes: list[tuple[float, float]]) -> int:
+    """How many numbers each of the spikes has: all share one limit."""
+    return MOST_NUMBERS // max(len(spikes), 1)
+
+
+def atom_edges(spikes: list[tuple[float, float]], column: Binned, again: bool) -> Array:
+    """Cells of a look at spikes: some of their numbers alone, and what is between: shape [cells + 1].
+
+    The numbers are their round ones; where no step is known that all are on, half of them are those of fewest
+    binary digits in the looks after the first.
 
     Args:
         spikes: Cells [low, high), in order and apart.
         column: What kind of numbers they hold.
+        again: Whether this is a look after the first.
     """
     found: list[float] = []
-    most = MOST_NUMBERS // max(len(spikes), 1)
-    # The numbers of all spikes share one limit.
+    most, binary = _share_numbers(spikes), again and unit_of(column) == 0
     for low, high in spikes:
         found += [low, high]
-        for value in round_numbers(low, high, most, column):
-            found += [float(value), min(next_number(float(value), column), high)]
+        values = round_numbers(low, high, most // 2 if binary else most, column)
+        if binary:
+            values = np.append(values, binary_numbers(low, high, most // 2))
+        for value in values.tolist():
+            found += [value, min(next_number(value, column), high)]
     return np.unique(np.asarray(found))
 
 
