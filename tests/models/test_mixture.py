@@ -338,7 +338,7 @@ def test_the_rule_follows_the_precision_and_split_noise_may_overrule_it() -> Non
     assert penalty_rule(100.0 * finer) == pytest.approx(2**0.75 * penalty_rule(100.0 * signal))
     model = Mixture(components=10).fit(DOMAIN, measured(10.0))
     rule = penalty_rule(model.total * signal)
-    steps = [nested * rule * 2.0**step for nested in (1.0, BLOCK_PENALTY_SHARE) for step in range(-3, 4)]
+    steps = [nested * rule * 2 ** (step / 2) for nested in (1, BLOCK_PENALTY_SHARE) for step in range(-6, 7)]
     assert min(abs(model.information - penalty) for penalty in steps) < 1e-6
     rough = Mixture().fit(DOMAIN, measured(10.0), effort=Effort(rough=True))
     assert rough.information == pytest.approx(penalty_rule(rough.total * signal))

@@ -58,9 +58,10 @@ def chosen(judge: Any, penalties: bool = True, nested: bool = True) -> Setting:
 
 
 @pytest.mark.parametrize(
-    ("best", "found"), [(100.0, 100.0), (45.0, 50.0), (220.0, 200.0), (1e6, 800.0), (1.0, 12.5)]
+    ("best", "found"),
+    [(100.0, 100.0), (45.0, 50.0), (68.0, 50 * 2**0.5), (220.0, 200.0), (1e6, 800.0), (1.0, 12.5)],
 )
-def test_the_price_is_halved_or_doubled_while_that_is_better(best: float, found: float) -> None:
+def test_the_price_is_lowered_or_raised_while_that_is_better(best: float, found: float) -> None:
     assert chosen(Judge(best), nested=False).penalty == pytest.approx(found)
     first = Candidate(Setting(100.0), [], MODEL)
     assert search_penalties(Judge(best), Mixture(), first).setting.penalty == pytest.approx(found)  # type: ignore[arg-type]
@@ -77,7 +78,7 @@ def test_every_penalty_that_is_compared_takes_as_many_steps_from_where_the_first
     first = Candidate(Setting(100.0), [], MODEL)
     search_penalties(Watched(1.0), Mixture(), first)  # type: ignore[arg-type]
     # The first penalty as well: a rival's steps alone would make it the better one.
-    assert [factor for _, factor in asked] == [1.0, 0.5, 0.25, 0.125]
+    assert [factor for _, factor in asked] == pytest.approx([2 ** (-power / 2) for power in range(7)])
     assert all(candidate is first for candidate, _ in asked)
 
 
@@ -108,7 +109,7 @@ def test_whole_mixtures_have_the_last_word_where_they_are_asked() -> None:
 
 @pytest.mark.parametrize(
     ("believed", "true", "found"),
-    [(1.0, 100.0, 100.0), (1.0, 20.0, 25.0), (1.0, 1.0, 12.5), (45.0, 400.0, 100.0), (800.0, 1.0, 800.0)],
+    [(1.0, 100.0, 100.0), (1.0, 24.0, 25.0), (1.0, 1.0, 12.5), (45.0, 400.0, 100.0), (800.0, 1.0, 800.0)],
 )
 @pytest.mark.parametrize("nested", [False, True])
 def test_larger_mixtures_take_back_what_pilots_alone_believe(
@@ -145,10 +146,12 @@ def test_larger_mixtures_at_every_penalty_take_as_many_steps_from_where_one_ende
     judge: Any = Watched(100.0)
     found = confirm_penalty(judge, Mixture(), Candidate(Setting(25.0), [], MODEL), 100.0)
     # The one that pilots chose as well: a rival's steps alone would make it the better one.
-    assert [one.penalty for one in judge.fitted] == [25.0, 25.0, 50.0, 100.0]
-    assert len(begun) == 3
+    assert [one.penalty for one in judge.fitted] == pytest.approx(
+        [25.0, 25.0, *(25 * 2 ** (k / 2) for k in range(1, 5))]
+    )
+    assert len(begun) == 5
     assert all(one is begun[0] for one in begun)
-    assert found.setting.penalty == 100.0
+    assert found.setting.penalty == pytest.approx(100.0)
 
 
 def test_no_larger_mixture_is_fitted_where_none_is_given_no_smaller_one_was_chosen_or_time_is_up() -> None:

@@ -367,7 +367,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         saw.
 
         The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty
-        is halved or doubled while that gets better, and at the penalty where that ends the other is tried
+        is lowered or raised while that gets better, and at the penalty where that ends the other is tried
         once more. All of them have few components, and are judged by
         `margrave.models._base.pooling.compare`. Of up to WHOLE_ATTRIBUTES attributes a smaller penalty than
         the rule's is judged again with more components, and where noise is small so are the last two.

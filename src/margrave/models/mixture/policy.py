@@ -117,8 +117,10 @@ def set_policy(
 Floats = NDArray[np.float64]
 M = TypeVar("M", bound="Model")
 
-STEP, MOST_STEPS = 2.0, 3
-"""Penalties are tried at this factor apart, while they get better, this many times up or down at most."""
+STEP, MOST_STEPS = math.sqrt(2.0), 6
+"""Penalties are tried at this factor apart, while they get better, this many times up or down at most. With
+factors of 2, three times, pairs of 123 releases of 41 tables are .3 % further, in 4 % less time
+(bench/LOG.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +283,8 @@ def confirm_penalty(
         return best
     first = trials.fit(larger, best.setting)
     best = trials.change_penalty(larger, first, 1.0)
-    # A search halves the usual penalty, so that doubling ends at it.
-    while penalty < usual and not trials.is_late():
+    # A search divides the usual penalty by STEP, so that this ends at it, but for what rounding leaves.
+    while penalty < 0.99 * usual and not trials.is_late():
         penalty *= STEP
         nearer = trials.change_penalty(larger, first, penalty / first.setting.penalty)
         if trials.prefers(best, nearer):
@@ -294,7 +296,7 @@ def confirm_penalty(
 def search_penalties(
     trials: Trials, pilot: Mixture, first: Candidate[MixtureModel]
 ) -> Candidate[MixtureModel]:
-    """The penalty is halved while that gets better; if half of it is no better, it is doubled likewise.
+    """The penalty is divided by STEP while that gets better; if that is never so, it is raised likewise.
 
     All penalties, the first one's too, take CHANGE_STEPS from where the first one ended, so that none is
     preferred for steps that another had not.
