@@ -24,7 +24,16 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.report.release.record import handling_section
 from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Omitted
-from margrave.schema.columns.public_lists import PUBLIC_LISTS, find_list, lists_used, name_counts
+from margrave.schema.columns.public_lists import (
+    MOST_LISTS,
+    PUBLIC_LISTS,
+    choose_list,
+    count_by_list,
+    find_list,
+    lists_used,
+    may_fit_list,
+    name_counts,
+)
 from margrave.schema.constraints.rules import Forbidden
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
@@ -255,6 +264,56 @@ def test_values_of_a_public_list_are_counted_without_a_threshold(
     truth = np.array([held[str(value)] for value in column.values or ()])
     listed = slice(0, len(truth))
     assert (np.abs(marginal.values[listed] - truth) < 5 * marginal.sigmas[listed] + 3).all()
+
+
+def test_a_list_is_found_by_its_rows_where_no_value_is_frequent_enough() -> None:
+    """Before, such a column was left out: no search could tell any of its values from one owner's text."""
+    rng = np.random.default_rng(6)
+    table = pa.table({"state": rng.choice(STATES, 8_000), "sex": rng.choice(["F", "M"], 8_000)})
+    schema, ledger, _ = _discover(table, epsilon=0.4)
+    searched = next(e for e in ledger.events if e.what == "values of state")
+    assert isinstance(searched, PartitionEvent)
+    assert max(Counter(table["state"].to_pylist()).values()) < 0.7 * searched.threshold
+    look = next(e for e in ledger.events if e.what == "public lists of state")
+    assert isinstance(look, GaussianEvent)
+    assert look.l2_squared == MOST_LISTS
+    values = _kind(schema, "state", Categorical).values or ()
+    assert len(set(values) & set(STATES)) > 0.8 * len(STATES)
+    assert lists_used([event.what for event in ledger.events]) == {"state": "states of the US"}
+
+
+def test_no_list_is_found_where_half_of_the_rows_are_on_one_or_noise_hides_them() -> None:
+    rng = np.random.default_rng(7)
+    towns = [f"town {number}" for number in rng.integers(0, 4_000, 8_000)]
+    table = pa.table(
+        {"place": np.where(rng.random(8_000) < 0.6, rng.choice(STATES, 8_000), towns), "town": towns}
+    )
+    _, ledger, _ = _discover(table, epsilon=0.4)
+    asked = [event.what for event in ledger.events]
+    assert {"public lists of place", "public lists of town"} <= {*asked}
+    assert not lists_used(asked)
+    noisy = np.zeros(len(PUBLIC_LISTS))
+    places = {name: place for place, name in enumerate(PUBLIC_LISTS)}
+    both, states = (
+        places["states of the US and provinces of Canada, codes"],
+        places["states of the US, codes"],
+    )
+    noisy[[both, states]] = 1000.0, 990.0
+    assert choose_list(noisy, 10.0, 1000.0) == (
+        "states of the US, codes",
+        PUBLIC_LISTS["states of the US, codes"],
+    )
+    noisy[states] = 850.0
+    assert (choose_list(noisy, 10.0, 1000.0) or ("",))[0] == "states of the US and provinces of Canada, codes"
+    assert choose_list(noisy, 10.0, 1300.0) is None
+    assert choose_list(noisy, 300.0, 1000.0) is None
+
+
+def test_released_values_say_whether_a_look_at_lists_is_worth_it() -> None:
+    assert may_fit_list([])
+    assert may_fit_list(["Ohio", "Utah"])
+    assert not may_fit_list(["Ohio", "Bonn"])
+    assert count_by_list(["Georgia", "Bonn", "Ohio"], [2, 7, 3]).sum() == 4 * 2 + 2 * 3
 
 
 def test_no_look_is_taken_where_all_values_of_a_list_are_there_or_none_fits() -> None:

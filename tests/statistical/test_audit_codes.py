@@ -24,7 +24,8 @@ COLUMNS = ("city", "icd", "key", "note")
 EPSILON = 150.0
 """At which 150 rows are enough for each of the looks."""
 TOGETHER = "values of 2 columns of text together"
-LOOKS = {"distinct values of key", "keys of key", "shapes of note", TOGETHER, "counts of city"}
+LISTS = "public lists of key"
+LOOKS = {LISTS, "distinct values of key", "keys of key", "shapes of note", TOGETHER, "counts of city"}
 ALONE = ("city", "icd")
 """Too few columns to be searched together."""
 
@@ -88,20 +89,24 @@ def test_no_vote_on_spellings_loses_more_than_it_declares(
     assert _asked(tape) >= {"spelling of score", "marks of gaps", "shapes of icd"}
 
 
-def _events(
-    adjacency: Adjacency, k: int, keys: int = 1, columns: tuple[str, ...] = COLUMNS
-) -> list[tuple[Any, Any]]:
-    """True and declared events of a run on a table, answered on a neighbour with other codes as well.
-
-    The odd unit, which stands last, has so many different keys in its rows.
-    """
+def _pair(
+    adjacency: Adjacency, k: int, keys: tuple[str, ...], columns: tuple[str, ...] = COLUMNS
+) -> list[pa.Table]:
+    """A table and its neighbour, in which the odd unit, which stands last, has these keys in its rows."""
     tables = list(pair("a new category", columns, adjacency, k))
-    if keys > 1:
+    if keys:
         names = tables[1]["key"].to_pylist()
-        names[-keys:] = [f"W{place}" for place in range(keys)]
+        names[-len(keys) :] = keys
         place = tables[1].column_names.index("key")
         tables[1] = tables[1].set_column(place, "key", pa.array(names, tables[1]["key"].type))
-    first, second = (_run(table, adjacency, k, columns) for table in tables)
+    return tables
+
+
+def _events(
+    adjacency: Adjacency, k: int, keys: tuple[str, ...] = (), columns: tuple[str, ...] = COLUMNS
+) -> list[tuple[Any, Any]]:
+    """True and declared events of a run on a table, answered on a neighbour with other codes as well."""
+    first, second = (_run(table, adjacency, k, columns) for table in _pair(adjacency, k, keys, columns))
     tape = record(first)
     again = replay(second, tape)
     assert tape.error is again.error is None
@@ -127,8 +132,18 @@ def test_what_is_declared_is_reached(adjacency: Adjacency) -> None:
 
 def test_an_owner_moves_the_number_of_distinct_values_by_all_its_rows() -> None:
     """So a sensitivity of 1, or of the cap without its square, would be a finding."""
-    moved = {b.what: (a.l2_squared, b.l2_squared) for a, b in _events("add_remove", 3, keys=3)}
+    events = _events("add_remove", 3, ("W0", "W1", "W2"))
+    moved = {b.what: (a.l2_squared, b.l2_squared) for a, b in events}
     assert moved["distinct values of key"] == (9, 9)
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("add_remove", 3), ("replace_one", 0)])
+def test_a_text_on_four_public_lists_moves_them_by_what_is_declared(adjacency: Adjacency, k: int) -> None:
+    """So a sensitivity as if it were on one list would be a finding."""
+    events = _events(adjacency, k, ("Georgia",) * max(k, 1))
+    true, declared = next((a.l2_squared, b.l2_squared) for a, b in events if b.what == LISTS)
+    assert declared == 4 * max(k, 1) ** 2 * (2 if adjacency == "replace_one" else 1)
+    assert true == 4 * max(k, 1) ** 2
 
 
 @pytest.mark.parametrize(
@@ -138,11 +153,13 @@ def test_an_owner_moves_the_number_of_distinct_values_by_all_its_rows() -> None:
         ("shape", "sensitivity"),
         ("weights", "sensitivity"),
         ("bar", "delta"),
+        ("lists", "sensitivity"),
     ],
 )
 def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A number of distinct values that counts each twice; shapes that count a row once for each letter; a row
-    that counts whole for each of its texts; a bar as if a row added 1 to a text.
+    that counts whole for each of its texts; a bar as if a row added 1 to a text; public lists as if a text
+    were on one.
     """
     if fault == "distinct":
         honest = codes.TextSearch._are_unlike
@@ -154,6 +171,8 @@ def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.
                 return honest(search, column, rest, spread)
 
         monkeypatch.setattr(codes.TextSearch, "_are_unlike", doubled)
+    elif fault == "lists":
+        monkeypatch.setattr(codes, "MOST_LISTS", 1)
     elif fault == "weights":
         monkeypatch.setattr(codes, "weight_of", lambda held: codes.WEIGHT)
     elif fault == "bar":
@@ -172,7 +191,8 @@ def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.
         )
     first, second = (_run(table, "add_remove", 0) for table in pair("the same row again", COLUMNS))
     if fault != "shape":
-        first, second = (_run(table, "add_remove", 0) for table in pair("a new category", COLUMNS))
+        keys = ("Georgia",) if fault == "lists" else ()
+        first, second = (_run(table, "add_remove", 0) for table in _pair("add_remove", 0, keys))
     _, found = audited(first, second)
     assert any(finding in text for text in found), found
 

@@ -70,6 +70,7 @@ WORDS = {
     "marks": "marks of missing values",
     "values": "values that occur",
     "shapes": "patterns of texts",
+    "lists": "public lists that texts are on",
     "distinct": "number of distinct texts",
     "prefixes": "beginnings of codes",
 }

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from margrave.measure.discovery.text import DiscoveryBudget
     from margrave.protocols import Source
 
-TEXT_LOOKS = frozenset({"values", "shapes", "distinct", "prefixes"})
+TEXT_LOOKS = frozenset({"values", "lists", "shapes", "distinct", "prefixes"})
 """The looks that a column of text may need; which of them follow the first depends on released numbers."""
 
 
@@ -190,8 +190,9 @@ class Discovery:
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
     7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
        threshold are released (`search_values`), which costs a share of delta as well. Where they leave many
-       rows without a code, *shapes*, *distinct values*, a search in several columns together, *counts* of
-       what was found or is on a public list, and *beginnings* (`margrave.measure.discovery.text`).
+       rows without a code, *public lists*, *shapes*, *distinct values*, a search in several columns together,
+       *counts* of what was found or is on a public list, and *beginnings*
+       (`margrave.measure.discovery.text`).
     8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
     9. *dependencies* of columns of labels and of few whole numbers, see `Dependencies`.
 

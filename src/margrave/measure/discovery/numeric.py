@@ -78,6 +78,7 @@ SHARES = {
     "spelling": Fraction(1, 2),
     "marks": Fraction(1, 4),
     "values": Fraction(10),
+    "lists": Fraction(1, 4),
     "shapes": Fraction(1),
     "distinct": Fraction(1, 4),
     "prefixes": Fraction(5, 2),

@@ -32,10 +32,14 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    Swanberg, Desfontaines and Haney 2023 (arXiv 2301.01998).
 7. *counts*: rows by their text over listed texts, which are released by then or on a public list, and rows
    without a text: each row is in one cell at most. Which public list is taken is post-processing: one that
-   released values fit (`margrave.schema.columns.public_lists`). Its other values need no threshold and no
-   delta: the names are public, and only noisy counts tell whether a row has one.
+   released values fit (`margrave.schema.columns.public_lists`), or which 8 has told. Its other values need no
+   threshold and no delta: the names are public, and only noisy counts tell whether a row has one.
+8. *public lists*: rows by the public lists that their text is on. A row adds 1 to at most MOST_LISTS cells,
+   and which follows from its own text alone: a vector without negative numbers of length at most the root of
+   MOST_LISTS. As in 6, the squared sensitivity is MOST_LISTS times that of a marginal. No threshold and no
+   delta: the lists are public. Asked where too few values are released to say which list fits.
 
-The exact answers of 2 to 5 and 7 are made from the values and their counts, so they are additive on every
+The exact answers of 2 to 5, 7 and 8 are made from the values and their counts, so they are additive on every
 engine on which `Source.value_parts` is; 6 is `Source.unlisted_parts`.
 """
 
@@ -62,7 +66,14 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Identifier, Listed, Omitted
 from margrave.schema.columns.identifier import cut_shape, shape_of, shape_parts, widen_shape
-from margrave.schema.columns.public_lists import find_list, name_counts
+from margrave.schema.columns.public_lists import (
+    MOST_LISTS,
+    choose_list,
+    count_by_list,
+    find_list,
+    may_fit_list,
+    name_counts,
+)
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -226,13 +237,15 @@ class TextSearch:
 
         Keys and free text are done with it.
         """
-        looks = self.weights["shapes"] + self.weights["distinct"]
+        looks = self.weights["lists"] + self.weights["shapes"] + self.weights["distinct"]
         rest, spread = self._rest_rows(found)
         known = found.known
         if not isinstance(known, Categorical) or rest < max(4.0 * spread, LEAST_REST * self.rows[0], 1.0):
             self.budget.pass_by(looks)
             return
         found.rest, fitting = rest, None if known.rare else find_list(found.texts.texts)
+        if fitting is None and not known.rare and may_fit_list(found.texts.texts):
+            fitting = self._look_at_lists(found)
         if fitting is not None:
             found.list_name, members = fitting
             found.fresh = tuple(sorted(set(members) - set(found.texts.texts)))
@@ -245,6 +258,23 @@ class TextSearch:
             found.known = self._keys(known, found.shapes, rest, delta_of_keys)
             found.marginal, found.done = None, True
         found.coded = not found.unlike and sum(found.shapes.values()) >= MIN_CODED_SHARE * rest
+
+    def _look_at_lists(self, found: _Found) -> tuple[str, tuple[str, ...]] | None:
+        """The public list that most rows with a text have a text of, or None.
+
+        **Privacy.** Proof at the head of this file, 8.
+        """
+        name, what = found.asked.name, f"public lists of {found.asked.name}"
+        self.tell(what)
+        gaussian = self.gaussian.with_sensitivity(self.gaussian.l2_squared * MOST_LISTS)
+
+        def exact() -> list[Counts]:
+            parts = self.source.value_parts(name)
+            held = [count_by_list(texts, counts.reveal()[:-1].tolist()) for texts, counts in parts]
+            return [np.sum(held, axis=0)]
+
+        (noisy,), sigma = gaussian.ask([what], self.budget.unit * self.weights["lists"], exact)
+        return choose_list(noisy, sigma, self.rows[0] - max(float(found.texts.values[-1]), 0.0))
 
     def _rest_rows(self, found: _Found) -> tuple[float, float]:
         """Rows without a code of their own, about, and the standard deviation of that; 0 for no row count."""

@@ -1,14 +1,19 @@
 """Lists of values that are public: what a column of text may hold although noise has not shown each of them.
 
-`find_list` says which list the released values of a column are from. Countries, currencies and languages are
+`find_list` says which list the released values of a column are from, `choose_list` which one its rows are, by
+their noisy counts. Countries, currencies and languages are
 those of ISO 3166-1, 4217 and 639-1; the other lists are what their names say, in English.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from string import ascii_lowercase, ascii_uppercase
 from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 def _split_words(text: str, mark: str | None = None) -> tuple[str, ...]:
@@ -217,10 +222,26 @@ def _make_lists() -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType(dict(sorted(lists.items(), key=lambda one: (len(one[1]), one[0]))))
 
 
+def _find_lists_of() -> Mapping[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for place, words in enumerate(PUBLIC_LISTS.values()):
+        for text in words:
+            found[text] = (*found.get(text, ()), place)
+    return MappingProxyType(found)
+
+
 PUBLIC_LISTS = _make_lists()
 """The lists by name, the shorter first."""
 LEAST_VALUES, LEAST_SHARE = 3, 0.8
-"""Released values that must be on a list for it to fit, and their share of all released values."""
+"""Released values that must be on a list for it to fit, and their share of all released values; or the share
+of the rows."""
+EVIDENT_LIST = 5.0
+"""Noise standard deviations from which a list's rows are evident: noise alone passes them once in sixty
+thousand looks at all lists."""
+LISTS_OF = _find_lists_of()
+"""The places of the lists that each text is on."""
+MOST_LISTS = max(map(len, LISTS_OF.values()))
+"""How many lists a text is on, at most."""
 
 
 BY_LIST = " by the public list "
@@ -265,3 +286,38 @@ def find_list(texts: Collection[str]) -> tuple[str, tuple[str, ...]] | None:
     if held[name] < max(LEAST_VALUES, LEAST_SHARE * len(texts)):
         return None
     return name, PUBLIC_LISTS[name]
+
+
+def may_fit_list(texts: Collection[str]) -> bool:
+    """Whether too few texts are released to say of a list that it fits, and none says that no list does.
+
+    Args:
+        texts: Released values of a column.
+    """
+    held = Counter(place for text in texts for place in LISTS_OF.get(text, ()))
+    return not texts or max(held.values(), default=0) >= LEAST_SHARE * len(texts)
+
+
+def count_by_list(texts: Iterable[str], counts: Iterable[int]) -> NDArray[np.int64]:
+    """Rows by public list, [lists]: a row of a text that is on several lists counts for each. **Not
+    private.**"""
+    found = np.zeros(len(PUBLIC_LISTS), dtype=np.int64)
+    for text, count in zip(texts, counts, strict=True):
+        for place in LISTS_OF.get(text, ()):
+            found[place] += count
+    return found
+
+
+def choose_list(noisy: NDArray[np.float64], sigma: float, rows: float) -> tuple[str, tuple[str, ...]] | None:
+    """The name and the values of the public list that most rows have a text of, or None.
+
+    Of several lists whose rows noise does not tell apart the shortest is taken.
+
+    Args:
+        noisy: Noisy counts of `count_by_list`.
+        sigma: Standard deviation of their noise.
+        rows: How many have a text, about.
+    """
+    least = max(LEAST_SHARE * rows, EVIDENT_LIST * sigma, float(noisy.max()) - EVIDENT_LIST * sigma)
+    fitting = np.flatnonzero(noisy >= least)
+    return list(PUBLIC_LISTS.items())[fitting[0]] if fitting.size else None
