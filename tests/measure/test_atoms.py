@@ -94,6 +94,26 @@ def test_values_that_are_not_round_come_back_exactly() -> None:
     assert shares == pytest.approx([(values == value).mean() for value in held.tolist()], abs=0.01)
 
 
+def test_a_mean_that_was_filled_in_comes_back_from_few_rows() -> None:
+    """Years of school, and 9.9372 for a quarter of 4,000 rows: seventeen deviations of noise. The second look
+    at single values finds it, from which those that follow must not take."""
+    rng = np.random.default_rng(10)
+    values = np.where(rng.random(4_000) < 0.25, 9.9372, rng.binomial(18, 0.6, 4_000))
+    for seed in range(6):
+        source, _ = open_source(pa.table({"x": values}))
+        ledger = Ledger(
+            epsilon=0.2, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP(), partition_delta=Fraction(0)
+        )
+        schema = Curator(source, ledger, SeededSource(seed)).discover(None, ledger.total / 3)
+        column = schema["x"]
+        assert isinstance(column, Binned)
+        assert column.noise is not None
+        assert column.noise > 50
+        low, high, weights = _weights(column)
+        assert high[low.tolist().index(9.9372)] == np.nextafter(9.9372, np.inf)
+        assert weights[low.tolist().index(9.9372)] == pytest.approx(0.25, abs=0.06)
+
+
 def _bin_weights(column: Binned) -> np.ndarray:
     low, _, weights = _weights(column)
     found = np.bincount(np.searchsorted(column.edge_array, low, side="right") - 1, weights=weights)

@@ -73,7 +73,7 @@ SHARES = {
     "bounds": Fraction(3),
     "spread": Fraction(1),
     "detail": Fraction(7),
-    "atoms": Fraction(3, 2),
+    "atoms": Fraction(9, 4),
     "grids": Fraction(1),
     "spelling": Fraction(1, 2),
     "marks": Fraction(1, 4),
@@ -87,8 +87,9 @@ SHARES = {
 
 Z_BOUNDS = 4.5
 """Standard deviations of noise from which on the cell nearest to zero counts as held. Not measured."""
-FIRST_ATOMS = Fraction(1, 2)
-"""What of the looks at single values goes to the first, at the roundest numbers of cells."""
+ATOM_PART = Fraction(1, 3)
+"""What of the looks at single values goes to the first, at the roundest numbers of cells; as much to the
+second, between two of these; and the rest to all that follow."""
 FEW_OCTAVES = 2
 """Powers of two between the bounds up to which a second look finds them more closely. Not measured."""
 SPARSE_SHARE = 0.05
@@ -239,15 +240,16 @@ class NumericDiscovery:
         single = are_single(edges, unit)
         found = Histogram(edges, seen.noisy, seen.variances, weights, single, np.zeros_like(single))
         spikes = find_spikes(edges, seen.noisy, sigma, unit)
-        parts, again = [FIRST_ATOMS], False
+        parts, again = [ATOM_PART], False
         while spikes and parts:
             cuts = atom_edges(spikes, column, again)
-            counts, spread = self._values_alone(cuts, parts.pop())
+            counts, spread = self._values_alone(cuts, parts.pop(0))
             atoms, spikes = place_atoms(spikes, cuts, counts, spread, column)
             found = split_atoms(found, atoms, spread, column)
-            if not again and (later := count_looks(spikes, column)):
-                # What is left is shared by as many looks as it takes to come to single numbers.
-                parts, again = [(1 - FIRST_ATOMS) / later] * later, True
+            if not again:
+                # As many looks as it takes to come to single numbers.
+                later = max(count_looks(spikes, column) - 1, 0)
+                parts, again = [ATOM_PART, *[(1 - 2 * ATOM_PART) / max(later, 1)] * later], True
         return found
 
     def _values_alone(self, edges: Array, part: Fraction) -> tuple[Array, float]:
