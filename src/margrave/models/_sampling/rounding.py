@@ -219,6 +219,7 @@ def _give_whole(weights: Floats, fractions: Floats, values: Ints) -> int:
             values[filled] = a
             filled += 1
     missing = rows - filled
+    # They add up to that already but for what floating-point sums leave, of which nothing may stay undecided.
     for a in range(len(weights)):
         fractions[a] *= missing / rest if rest > 0.0 else 0.0
     for place in range(filled, rows):
