@@ -136,7 +136,8 @@ def test_the_plan_says_what_bounds_leave_open() -> None:
         (Integer(name="a", lower=0, upper=9, bins=3, missing=False), Fraction(0)),
         (Integer(name="a", lower=0, upper=9, bins=3), Fraction(4, 43)),
         (Boolean(name="a"), Fraction(4, 43)),
-        (Integer(name="a", lower=0, upper=99, missing=False), Fraction(42, 43)),
+        (Integer(name="a", lower=0, upper=99, missing=False), Fraction(1)),
+        (Date(name="a", edges=(0, 30, 60), rare=0.1, missing=False), Fraction(28, 43)),
     ],
 )
 def test_the_share_for_discovery_follows_what_is_open(column: Column, share: Fraction) -> None:
