@@ -13,8 +13,10 @@ from margrave import Synthesizer
 from margrave.measure.discovery import occupancy
 from margrave.measure.discovery.occupancy import (
     DEVIATIONS_OUTSIDE,
+    LEAST_NEAR_GROUPS,
     MAX_SHARE_OUTSIDE,
     average_counts,
+    even_out,
     expected_counts,
     share_outside,
     spread_counts,
@@ -263,7 +265,7 @@ def test_between_near_bounds_no_rows_are_cut_off() -> None:
     for _ in range(20):
         noisy = exact + rng.normal(0.0, 4.0, 100)
         plain, near = weigh_cells(noisy, 4.0, prior), weigh_cells(noisy, 4.0, prior, near=True)
-        counts, held = average_counts(noisy, 4.0, prior)
+        counts, held = average_counts(noisy, 4.0, prior, LEAST_NEAR_GROUPS)
         np.testing.assert_allclose(near, held * counts)
         first.append(int(np.flatnonzero(plain)[0]))
         whole.append(near[:25] @ (25.0 - middles[:25]))
@@ -294,3 +296,29 @@ def test_rows_that_are_evident_far_out_are_in_range_however_small_their_share() 
     drawn = np.asarray(made.sample_arrow(300_000, rng=0)["x"])
     assert 150 < (drawn > 8_000.0).sum() < 450
     assert drawn.max() < 20_000.0
+
+
+def test_what_few_cells_differ_by_counts_as_far_as_noise_does_not_explain_it() -> None:
+    rng = np.random.default_rng(3)
+    even, ends = np.full(16, 600.0), np.array([0.0] * 8 + [1200.0] * 8)
+    misses: dict[str, list[float]] = {"even": [], "ends": [], "noisy": []}
+    for _ in range(50):
+        noise = rng.normal(0.0, 130.0, 16)
+        found = even_out(even + noise, 130.0, 9_600.0, 0.2)
+        misses["even"].append(float(np.abs(found - even).mean()))
+        misses["noisy"].append(float(np.abs(noise).mean()))
+        misses["ends"].append(float(np.abs(even_out(ends + noise, 130.0, 9_600.0, 0.2) - ends).mean()))
+    assert np.mean(misses["even"]) < 0.4 * np.mean(misses["noisy"])
+    assert np.mean(misses["ends"]) < 1.1 * np.mean(misses["noisy"])
+    assert even_out(np.full(16, 5.0), 130.0, 80.0, 0.2) == pytest.approx(np.full(16, 5.0))
+
+
+def test_few_days_between_declared_bounds_are_merged_by_more_than_two() -> None:
+    """Of 38 days with ten rows each and noise of 60, 16 groups would have two days each."""
+    rng, truth = np.random.default_rng(4), np.full(38, 100.0)
+    near, far = [], []
+    for _ in range(40):
+        noisy = truth + rng.normal(0.0, 60.0, 38)
+        near.append(float(np.abs(weigh_cells(noisy, 60.0, truth, near=True) - truth).mean()))
+        far.append(float(np.abs(average_counts(noisy, 60.0, truth)[0] - truth).mean()))
+    assert np.mean(near) < 0.8 * np.mean(far)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from margrave.measure.discovery.bins import cut_by, merge_rare
 from margrave.measure.discovery.occupancy import (
+    even_out,
     expected_counts,
     share_outside,
     spread_counts,
@@ -445,8 +446,7 @@ class NumericDiscovery:
         edges = np.unique(np.ceil(np.linspace(lower, upper, SPREAD_CELLS + 1))) * tick
         exact = functools.partial(self._between, edges)
         noisy, sigma = self.look(f"spread of {self.column.name}", exact, self.unit * SHARES["spread"], False)
-        even = np.full(len(noisy), self._rows(noisy) / len(noisy))
-        return edges, expected_counts(noisy, sigma, even, leave=LEAVE_OCTAVE)[0]
+        return edges, even_out(noisy, sigma, self._rows(noisy), LEAVE_OCTAVE)
 
     def _ends(self) -> tuple[float, float]:
         """The declared bounds, the upper one of whole numbers left out; infinite where there is none."""

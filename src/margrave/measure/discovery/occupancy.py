@@ -37,8 +37,9 @@ SHARES_HELD = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 """Shares of cells that hold rows, averaged over, where cells do so whatever those beside them do."""
 NARROW = 0.02
 """Share of the rows of a mean cell below which a cell, such as that of 0 alone, is merged with none."""
-LEAST_GROUPS = 16
-"""Groups of cells that there are at least, where cells are merged."""
+LEAST_GROUPS, LEAST_NEAR_GROUPS = 16, 4
+"""Groups of cells that there are at least, where cells are merged; between declared bounds that lie near each
+other few days or numbers are all there is, and 16 groups of them would have two each (bench/LOG.md)."""
 STRETCH = 8
 """Cells of a stretch, for which the same model holds. Not measured."""
 SWITCHES = 1.0
@@ -87,7 +88,9 @@ def share_outside(counts: Array, sigma: float | Array) -> float:
     return min(MAX_SHARE_OUTSIDE, 2.0 * DEVIATIONS_OUTSIDE * deviation / max(float(counts.sum()), 1e-9))
 
 
-def average_counts(noisy: Array, sigma: float | Array, prior: Array) -> tuple[Array, Array]:
+def average_counts(
+    noisy: Array, sigma: float | Array, prior: Array, least: int = LEAST_GROUPS
+) -> tuple[Array, Array]:
     """As `expected_counts`, averaged over models of different fineness by how likely each makes the counts.
 
     Cells are merged by 1, 2, 4, ... and rows spread in what is merged as was expected before: then a group's
@@ -101,11 +104,12 @@ def average_counts(noisy: Array, sigma: float | Array, prior: Array) -> tuple[Ar
         noisy: Noisy counts, shape [cells].
         sigma: Standard deviation of the noise in each cell, one for all or shape [cells].
         prior: Counts expected before the look, in rows, shape [cells].
+        least: Groups that there are at least, where cells are merged.
     """
     sigma = np.broadcast_to(np.asarray(sigma, dtype=np.float64), noisy.shape)
     found = [_alone_counts(noisy, sigma, prior)]
     size = 1
-    while size == 1 or len(noisy) >= LEAST_GROUPS * size:
+    while size == 1 or len(noisy) >= least * size:
         found.append(_grouped_counts(noisy, sigma, prior, size))
         size *= 2
     chances = _choose_models(np.array([evidence for _, _, evidence in found]))
@@ -222,6 +226,23 @@ def _expect(
     return (chances[:, 1:] * given).sum(axis=1), 1.0 - chances[:, 0], evidence
 
 
+def even_out(noisy: Array, sigma: float, rows: float, leave: float) -> Array:
+    """Counts expected of a few equal cells: as far from even as noise does not explain, shape [cells].
+
+    Args:
+        noisy: Noisy counts of the cells, of which there are four at least.
+        sigma: Standard deviation of their noise.
+        rows: How many they hold, about.
+        leave: Chance that the numbers end with a cell that holds some.
+    """
+    even = np.full(len(noisy), rows / len(noisy))
+    counts = expected_counts(noisy, sigma, even, leave=leave)[0]
+    # What the cells differ by may be noise alone (James and Stein).
+    spread = float(((noisy - noisy.mean()) ** 2).sum())
+    told = max(1.0 - (len(noisy) - 3) * sigma**2 / max(spread, 1e-9), 0.0)
+    return np.asarray(told * counts + (1.0 - told) * even)
+
+
 def weigh_cells(noisy: Array, sigma: float | Array, prior: Array, near: bool = False) -> Array:
     """Weights by which numbers are drawn from the cells of a histogram, 0 beyond its range: shape [cells].
 
@@ -238,7 +259,8 @@ def weigh_cells(noisy: Array, sigma: float | Array, prior: Array, near: bool = F
         prior: Counts expected before the look, in rows, shape [cells].
         near: Whether the cells lie between declared bounds that are near (`numeric.is_narrow`).
     """
-    counts, held = average_counts(noisy, sigma, prior)
+    least = LEAST_NEAR_GROUPS if near else LEAST_GROUPS
+    counts, held = average_counts(noisy, sigma, prior, least)
     if near:
         return held * counts
     first, last = trimmed_range(counts, share_outside(counts, sigma))
