@@ -81,8 +81,9 @@ def round_counts(
         np.empty(most, dtype=np.int64),
         np.empty(len(keys), dtype=np.int32),
     )
-    fill = _fill_together if together and most * table.shape[1] ** 2 <= MAX_WORK else _fill
-    count = fill(keys, by, table, found.keys, found.firsts, found.extras, found.codes, fresh_state(rng))
+    together = together and most * table.shape[1] ** 2 <= MAX_WORK
+    places = found.keys, found.firsts, found.extras, found.codes
+    count = _fill(keys, by, table, together, *places, fresh_state(rng))
     return Rounded(found.keys[:count], found.firsts[: count + 1], found.extras[:count], found.codes)
 
 
@@ -134,54 +135,33 @@ def _fill(
     keys: Longs,
     by: Longs,
     table: Floats,
+    together: bool,
     found: Longs,
     firsts: Longs,
     extras: Longs,
     codes: Ints,
     state: NDArray[np.uint64],
 ) -> int:
-    """Round each group by itself; return how many there are."""
+    """Round all groups together, or each by itself; return how many there are."""
     fractions = np.empty(table.shape[1])
+    # Lines of fractions that are not decided yet, where groups are rounded together.
+    open_, notes = make_forest(table.shape[1] if together else 0)
     points = np.empty(BASE * BASE)
     used = BASE * BASE
-    first, group = 0, 0
-    while first < len(keys):
-        last = _find_end(keys, by, first)
-        # Points come from strata, so that groups of alike tables are rounded up evenly and not by chance.
-        if used == BASE * BASE:
-            _strata(points, state)
-            used = 0
-        found[group] = keys[by[first]]
-        extras[group] = _give_whole(table[found[group]], fractions, codes[first:last])
-        _sample_fractions(fractions, points[used], codes[last - extras[group] : last])
-        firsts[group + 1] = last
-        used += 1
-        group += 1
-        first = last
-    return group
-
-
-@compile_kernel
-def _fill_together(
-    keys: Longs,
-    by: Longs,
-    table: Floats,
-    found: Longs,
-    firsts: Longs,
-    extras: Longs,
-    codes: Ints,
-    state: NDArray[np.uint64],
-) -> int:
-    """Round all groups together; return how many there are."""
-    fractions = np.empty(table.shape[1])
-    open_, notes = make_forest(table.shape[1])
     first, group, held = 0, 0, 0
     while first < len(keys):
         last = _find_end(keys, by, first)
         found[group] = keys[by[first]]
         missing = _give_whole(table[found[group]], fractions, codes[first:last])
-        if missing:
+        if together and missing:
             held = add_line(fractions, last - missing, last, held, codes, open_, notes, state)
+        elif not together:
+            # Points come from strata, so that groups of alike tables are rounded up evenly and not by chance.
+            if used == BASE * BASE:
+                _strata(points, state)
+                used = 0
+            _sample_fractions(fractions, points[used], codes[last - missing : last])
+            used += 1
         extras[group] = missing
         firsts[group + 1] = last
         group += 1

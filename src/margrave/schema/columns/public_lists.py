@@ -1,14 +1,14 @@
 """Lists of values that are public: what a column of text may hold although noise has not shown each of them.
 
-`find_list` says which list the released values of a column are from, `choose_list` which one its rows are, by
-their noisy counts. Countries, currencies and languages are
-those of ISO 3166-1, 4217 and 639-1; the other lists are what their names say, in English.
+`find_list` says which list the released values of a column are from, `choose_list` which one its rows have
+texts of, by their noisy counts. Countries, currencies and languages are those of ISO 3166-1, 4217 and 639-1;
+the other lists are what their names say, in English.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from itertools import repeat
 from string import ascii_lowercase, ascii_uppercase
 from types import MappingProxyType
 
@@ -281,11 +281,10 @@ def find_list(texts: Collection[str]) -> tuple[str, tuple[str, ...]] | None:
         >>> find_list(["Bonn", "Aachen", "Jena"]) is None
         True
     """
-    held = {name: sum(text in words for text in texts) for name, words in PUBLIC_LISTS.items()}
-    name = max(held, key=lambda one: held[one])
-    if held[name] < max(LEAST_VALUES, LEAST_SHARE * len(texts)):
+    held = count_by_list(texts, repeat(1, len(texts)))
+    if held.max() < max(LEAST_VALUES, LEAST_SHARE * len(texts)):
         return None
-    return name, PUBLIC_LISTS[name]
+    return list(PUBLIC_LISTS.items())[int(held.argmax())]
 
 
 def may_fit_list(texts: Collection[str]) -> bool:
@@ -294,13 +293,12 @@ def may_fit_list(texts: Collection[str]) -> bool:
     Args:
         texts: Released values of a column.
     """
-    held = Counter(place for text in texts for place in LISTS_OF.get(text, ()))
-    return not texts or max(held.values(), default=0) >= LEAST_SHARE * len(texts)
+    return bool(count_by_list(texts, repeat(1, len(texts))).max() >= LEAST_SHARE * len(texts))
 
 
 def count_by_list(texts: Iterable[str], counts: Iterable[int]) -> NDArray[np.int64]:
     """Rows by public list, [lists]: a row of a text that is on several lists counts for each. **Not
-    private.**"""
+    private** where the counts are not."""
     found = np.zeros(len(PUBLIC_LISTS), dtype=np.int64)
     for text, count in zip(texts, counts, strict=True):
         for place in LISTS_OF.get(text, ()):
