@@ -20,8 +20,11 @@ from margrave.models.mixture.descent import descend
 from margrave.models.mixture.objective import Objective, point
 from margrave.models.mixture.policy import (
     BLOCK_PENALTY_SHARE,
-    LAST_STEPS,
+    CLEAR_SIGNAL,
+    CLEAR_STEPS,
     PILOT_COMPONENTS,
+    SAVED_STEPS,
+    STEPS,
     Candidate,
     Choice,
     Setting,
@@ -313,7 +316,10 @@ def test_the_last_fit_goes_on_from_a_judged_mixture_of_as_many_components() -> N
     mixture = Mixture(components=most, refinements=0)
     anew, small = (fit(replace(mixture, components=k), setting, None) for k in (most, few))
     again = fit(mixture, setting, anew)
-    assert (anew.descent.steps, again.descent.steps) == (mixture.steps, LAST_STEPS)
+    assert (anew.descent.steps, again.descent.steps) == (STEPS, STEPS - SAVED_STEPS)
+    clear = fit(mixture, set_policy(sum(DOMAIN.sizes), CLEAR_SIGNAL), None)
+    assert clear.descent.steps == CLEAR_STEPS
+    assert fit(replace(mixture, steps=7), setting, None).descent.steps == 7
     assert again.descent.value < 1.01 * anew.descent.value
     # One of another size says nothing of where to start, and a pilot has not taken all steps.
     assert fit(mixture, setting, small).descent == anew.descent

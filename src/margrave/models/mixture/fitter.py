@@ -27,21 +27,21 @@ from margrave.models._wide_pairs import choose_wide_pairs, leave_out_pairs, rest
 from margrave.models.mixture.descent import Run, descend, make_model, prefer_product, resume, start
 from margrave.models.mixture.objective import LatentBlockPart, Objective
 from margrave.models.mixture.policy import (
+    JUDGED_ATTRIBUTES,
     JUDGED_COMPONENTS,
-    LAST_STEPS,
     MAX_FINE_COMPONENTS,
     PILOT_COMPONENTS,
     PILOT_STEPS,
     ROUGH_STEPS,
+    SAVED_STEPS,
     STATE_PENALTY,
-    WHOLE_ATTRIBUTES,
-    WHOLE_SIGNAL,
+    STEPS,
     Candidate,
     Choice,
     Setting,
     Trials,
     choose_setting,
-    search_penalties,
+    is_clear,
     set_policy,
 )
 from margrave.models.mixture.score_moments import find_score_moments
@@ -79,7 +79,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     Args:
         components: Products, K; None for 250 to 1,200, fewer for more codes, and up to 2000 where noise hides
             little (`margrave.models.mixture.policy`).
-        steps: Optimiser steps.
+        steps: Optimiser steps; None for 250, or 400 where noise hides little.
         information: Penalty per nat; None for the rule and its choice by split noise.
         smoothness: Penalty of unlike neighbours, over that of a nat.
         refinements: Codes that all refined attributes may have together, 0 for none. Refined
@@ -122,7 +122,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     """
 
     components: int | None = None
-    steps: int = 250
+    steps: int | None = None
     information: float | None = None
     smoothness: float = 1 / 3
     refinements: int = 8
@@ -247,10 +247,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     ) -> MixtureModel:
         setting, judged = choice.setting, choice.pilot.model if choice.pilot else None
         stacked = stack(domain, tables, rows)
-        components = self.components or setting.components
+        components, steps = self.components or setting.components, self.steps or setting.steps
         if judged is not None and judged.weights.size == components > PILOT_COMPONENTS:
-            # A larger mixture took all steps and has seen nearly all of the signal: the last ones are left.
-            last = replace(self, steps=min(self.steps, LAST_STEPS))
+            # A larger mixture took most steps and has seen nearly all of the signal: the last ones are left.
+            last = replace(self, steps=min(steps, setting.steps - SAVED_STEPS))
             model = last.descend_once(domain, stacked, rows, setting, effort, judged)
         else:
             model = self.descend_once(domain, stacked, rows, setting, effort)
@@ -315,7 +315,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
     def _pilot(self, steps: int) -> Mixture:
         """The settings of fits that only help to choose."""
         few = min(self.components or PILOT_COMPONENTS, PILOT_COMPONENTS)
-        steps = min(self.steps, steps)
+        steps = min(self.steps or steps, steps)
         return replace(self, components=few, steps=steps, refinements=0, target=None)
 
     def descend_once(
@@ -332,7 +332,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         It starts around the one-ways, or where a mixture of as many components and the same latent blocks
         has ended.
         """
-        components = self.components or setting.components
+        components, steps = self.components or setting.components, self.steps or setting.steps
         rng = np.random.default_rng(self.seed)
         at = start(stacked, components, rng) if warm is None else resume(stacked, warm)
         penalty, smoothness, device = (
@@ -343,7 +343,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         moments = find_score_moments(stacked)
         if device is not None:
             on = TensorObjective(stacked, penalty, smoothness, device, moments)
-            run = Run(at, descend_tensors(on, at, self.steps, self.rate, lambda: effort.over))
+            run = Run(at, descend_tensors(on, at, steps, self.rate, lambda: effort.over))
         else:
             latent_blocks = [
                 LatentBlockPart(
@@ -355,10 +355,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
                 for part, block in zip(latent_blocks, warm.latent_blocks, strict=True):
                     part.move_to(block)
             objective = Objective(stacked, components, penalty, smoothness, latent_blocks, moments)
-            descent = descend(objective, at, self.steps, self.rate, lambda: effort.over)
+            descent = descend(objective, at, steps, self.rate, lambda: effort.over)
             run = Run(at, descent, latent_blocks)
         # A descent that the deadline cut short may still be worse than no dependence at all.
-        if run.descent.steps < self.steps:
+        if run.descent.steps < steps:
             run = prefer_product(stacked, run, penalty, smoothness, moments)
         return make_model(domain, rows, stacked, run, penalty)
 
@@ -366,11 +366,11 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         """The penalty per nat and the latent blocks that small mixtures say on split noise, and what they
         saw.
 
-        The rule's penalty is fitted with latent blocks and without. From the better of the two on the penalty
-        is lowered or raised while that gets better, and at the penalty where that ends the other is tried
-        once more. All of them have few components, and are judged by
-        `margrave.models._base.pooling.compare`. Of up to WHOLE_ATTRIBUTES attributes a smaller penalty than
-        the rule's is judged again with more components, and where noise is small so are the last two.
+        The rule's penalty is fitted with latent blocks and without, and the better of the two is taken; where
+        noise hides little, latent blocks are. From there the penalty is lowered or raised while that gets
+        better. All of them have few components, and are judged by `margrave.models._base.pooling.compare`.
+        Of up to JUDGED_ATTRIBUTES attributes a smaller penalty than the rule's is judged again with more
+        components.
         """
         usual = self._find_setting(domain, tables, rows)
         if (
@@ -391,15 +391,17 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         nested = None
         if groups and wanted and self.device is None and not trials.is_late():
             nested = trials.fit(pilot, self._find_setting(domain, tables, rows, groups))
-        if nested is not None and self.latent_blocks:
-            # A penalty that was given is kept; only the latent blocks were asked for.
-            best = nested if self.information else search_penalties(trials, pilot, nested)
-        else:
-            clear = rows * mu(tables) >= WHOLE_SIGNAL
-            most = min(self.components or usual.components, JUDGED_COMPONENTS)
-            larger = replace(self, components=most) if len(domain) <= WHOLE_ATTRIBUTES else None
-            plain = trials.enter(model, usual)
-            best = choose_setting(trials, pilot, plain, nested, self.information is None, larger, clear)
+        most = min(self.components or usual.components, JUDGED_COMPONENTS)
+        larger = replace(self, components=most, steps=self.steps or STEPS)
+        best = choose_setting(
+            trials,
+            pilot,
+            trials.enter(model, usual),
+            nested,
+            self.information is None,
+            larger if len(domain) <= JUDGED_ATTRIBUTES else None,
+            untried=bool(self.latent_blocks) or is_clear(rows * mu(tables)),
+        )
         return Choice(self._judge_refinements(trials, best), dependence, trials, best)
 
     def _judge_refinements(self, trials: Trials, best: Candidate[MixtureModel]) -> Setting:

@@ -36,9 +36,11 @@ CHANGE_STEPS = 50
 """Steps of a pilot at another penalty, from where the first one ended. Of 28 releases of the choosing half 18
 have the same setting as with fits from the start, and in all pairs are 0.4 % better and triples 0.9 % worse,
 which hangs on two of them (bench/LOG.md)."""
-LAST_STEPS = 150
-"""Steps of the last fit where it starts from a judged mixture of as many components, which has seen nine
-tenths of the signal. It ends nearer to balance than PILOT_STEPS and more from the start do (bench/LOG.md)."""
+STEPS, CLEAR_STEPS, SAVED_STEPS = 250, 400, 100
+"""Steps of the last fit; the same from CLEAR_SIGNAL of rows times mu on; and those that it saves where it
+starts from a judged mixture of as many components, which has seen nine tenths of the signal. With 250
+throughout, pairs of 41 tables at epsilon 5 are .9 % further, of some 4 to 8 %; 600 are no better
+(bench/LOG.md)."""
 MIN_COMPONENTS, WIDE_CODES = 250, 1500
 """Components at least; with more codes than WIDE_CODES fewer in proportion: noise on so many pairs hides
 more."""
@@ -56,14 +58,10 @@ ROWS_A_COMPONENT, MIN_OF_FEW_ROWS = 20.0, 20
 one component until pairs are near to the model's, which rows of components of their own leave no room for. Of
 944 and 2,000 rows of the choosing half drawn pairs are 6 % nearer, and 18 % at best; tables of the model the
 same within .1 % (bench/LOG.md)."""
-WHOLE_SIGNAL, WHOLE_ATTRIBUTES, JUDGED_COMPONENTS = 3e4, 32, 400
-"""Rows times mu from which on, and attributes up to which, larger mixtures decide whether there are latent
-blocks: few components flatter these where noise is small. Of 12 such releases of the choosing half they
-decide otherwise than pilots in five, each time for the better, by 2 to 11 % of the error in pairs; of 23
-below in two, by 1 and 3 %. JUDGED_COMPONENTS decide as all do on six releases, in a third to a fifth of the
-time; fewer steps do not. Up to as many attributes they have the last word on a smaller penalty than the
-rule's: of 12 cells of the choosing half pairs are 0.5 to 6 % nearer in five, 2 % further in two, and repeats
-spread less. Of three tables of more attributes one would gain 3 %, two nothing (bench/LOG.md)."""
+JUDGED_ATTRIBUTES, JUDGED_COMPONENTS = 32, 400
+"""Attributes up to which more components have the last word on a smaller penalty than the rule's, and how
+many these are: of 12 cells of the choosing half pairs are 0.5 to 6 % nearer in five, 2 % further in two, and
+repeats spread less. Of three tables of more attributes one would gain 3 %, two nothing (bench/LOG.md)."""
 BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
 """With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
 and what for shares of states over that."""
@@ -79,12 +77,25 @@ class Setting:
         components: Products.
         refinements: Whether attributes that nobody asked for are refined attributes
             (`margrave.models._mixture.refinements`).
+        steps: Of the optimiser, in the last fit.
     """
 
     penalty: float
     groups: tuple[tuple[int, ...], ...] = ()
     components: int = MIN_COMPONENTS
     refinements: bool = True
+    steps: int = STEPS
+
+
+def is_clear(signal: float) -> bool:
+    """Whether noise hides so little, at so many rows times mu, that latent blocks need no trial.
+
+    Of 123 releases of 41 tables and 66 of the choosing half pairs and triples with latent blocks are those
+    of what trials choose within .2 %, at epsilon 5 and 10 within .1 %; but at 0.2 in one 23 % further. Where
+    noise is small trials prefer a gain of 2 % in pairs to one of 20 % in triples, which they do not see
+    (bench/LOG.md).
+    """
+    return signal >= CLEAR_SIGNAL
 
 
 def set_policy(
@@ -103,7 +114,7 @@ def set_policy(
     """
     penalty = 10.0 * math.sqrt(signal) * min(signal / SPARSE_SIGNAL, 1.0) ** 0.25
     square = max(codes, 1) ** 2
-    most = CLEAR_COMPONENTS if signal >= CLEAR_SIGNAL else MAX_COMPONENTS
+    most = CLEAR_COMPONENTS if is_clear(signal) else MAX_COMPONENTS
     # The three cases of the constants above: many codes, few codes, and little noise.
     components = max(
         MIN_COMPONENTS * min(WIDE_CODES / max(codes, 1), 1.0),
@@ -111,7 +122,8 @@ def set_policy(
         min(signal / FINE_SIGNAL, MAX_FINE_COMPONENTS, FINE_WORK / square),
     )
     components = min(components, max(rows / ROWS_A_COMPONENT, MIN_OF_FEW_ROWS))
-    return Setting((BLOCK_PENALTY_SHARE if groups else 1.0) * penalty, groups, round(components))
+    penalty *= BLOCK_PENALTY_SHARE if groups else 1.0
+    return Setting(penalty, groups, round(components), steps=CLEAR_STEPS if is_clear(signal) else STEPS)
 
 
 Floats = NDArray[np.float64]
@@ -197,7 +209,9 @@ class Trials:
     ) -> Candidate[MixtureModel]:
         """A pilot at another penalty, which starts where a candidate ended."""
         setting = replace(candidate.setting, penalty=factor * candidate.setting.penalty)
-        return self.fit(replace(pilot, steps=min(pilot.steps, CHANGE_STEPS)), setting, candidate.model)
+        return self.fit(
+            replace(pilot, steps=min(pilot.steps or CHANGE_STEPS, CHANGE_STEPS)), setting, candidate.model
+        )
 
     def enter(self, model: M, setting: Setting) -> Candidate[M]:
         """A model of any kind that was fitted to `half`."""
@@ -221,45 +235,25 @@ def choose_setting(
     nested: Candidate[MixtureModel] | None,
     penalties: bool,
     larger: Mixture | None,
-    clear: bool = False,
+    untried: bool = False,
 ) -> Candidate[MixtureModel]:
-    """The best of a mixture without latent blocks and with them, at the best penalty.
+    """The better of a mixture without latent blocks and with them, at the penalty that is best for it.
 
     Args:
         trials: What they are fitted to and judged by.
         pilot: How they are fitted.
-        plain: The one without latent blocks.
+        plain: The one without latent blocks, at the rule's penalty.
         nested: The one with latent blocks, if there are any; it is the default.
         penalties: Whether other penalties are tried.
-        larger: How a smaller penalty than the usual one is fitted to be judged once more; None to believe
+        larger: How a smaller penalty than the rule's is fitted to be judged once more; None to believe
             the pilots.
-        clear: Whether noise is so small that the two that are left, with latent blocks and without, are
-            judged once more too.
+        untried: Whether there are latent blocks wherever there may be, without a trial.
     """
-    if nested is None:
-        best = search_penalties(trials, pilot, plain) if penalties else plain
-        return confirm_penalty(trials, larger, best, plain.setting.penalty)
-    # The one that loses is kept, to be tried once more at the penalty that wins.
-    best, other = (plain, nested) if trials.prefers(plain, nested) else (nested, plain)
-    if penalties:
-        before = best.setting.penalty
-        best = search_penalties(trials, pilot, best)
-        # The other one starts from another penalty; what carries over is by how much it should change.
-        factor = best.setting.penalty / before
-        if factor != 1.0 and not trials.is_late():
-            rival = trials.change_penalty(pilot, other, factor)
-            best, other = (rival, best) if trials.prefers(rival, best) else (best, rival)
-    usual = (nested if best.setting.groups else plain).setting.penalty
-    confirmed = confirm_penalty(trials, larger, best, usual)
-    if larger is None or not clear or trials.is_late():
-        return confirmed
-    if confirmed is best:
-        # The pilots chose the usual penalty or a larger one, so that no larger mixture was fitted.
-        confirmed, rival = trials.fit(larger, best.setting), trials.fit(larger, other.setting)
-    else:
-        taken_back = confirmed.setting.penalty / best.setting.penalty
-        rival = trials.change_penalty(larger, trials.fit(larger, other.setting), taken_back)
-    return rival if trials.prefers(rival, confirmed) else confirmed
+    first = plain
+    if nested is not None and (untried or not trials.prefers(plain, nested)):
+        first = nested
+    best = search_penalties(trials, pilot, first) if penalties else first
+    return confirm_penalty(trials, larger, best, first.setting.penalty)
 
 
 def confirm_penalty(
