@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from margrave.measure.discovery.occupancy import MAX_SHARE_OUTSIDE
 from margrave.measure.discovery.ranges import day_edges, span_edges, spans, year_edges, year_prior
+from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
 
 
 def day(text: str) -> float:

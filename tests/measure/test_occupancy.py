@@ -14,7 +14,6 @@ from margrave.measure.discovery import occupancy
 from margrave.measure.discovery.occupancy import (
     DEVIATIONS_OUTSIDE,
     LEAST_NEAR_GROUPS,
-    MAX_SHARE_OUTSIDE,
     average_counts,
     even_out,
     expected_counts,
@@ -25,6 +24,7 @@ from margrave.measure.discovery.occupancy import (
 )
 from margrave.measure.discovery.ranges import number_edges, number_prior
 from margrave.schema.columns import Integer, Real
+from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
 from margrave.schema.schema import Schema
 
 SIGMA = 40.0

@@ -17,7 +17,9 @@ from margrave.privacy.unit import Neighbours
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.columns import Categorical, Integer, Ordinal, Real
 from margrave.tables.numbers import (
+    BEYOND,
     LINE_DOUBT,
+    MODEL_DOUBT,
     doubts_of,
     ranges_of,
     scores_of,
@@ -181,12 +183,28 @@ def test_noise_in_weights_is_noise_in_the_numbers_of_bins() -> None:
     noisy = dataclasses.replace(SEEN, noise=2.0)
     means = scores_of(noisy)
     # Of the first bin 0 to 3 and 4 to 9, with weights 1 and 3: counts of variance 2 and 4.
-    expected = (2.0 * (1.5 - means[0]) ** 2 + 4.0 * (6.5 - means[0]) ** 2) / 4.0**2
+    expected = MODEL_DOUBT * (2.0 * (1.5 - means[0]) ** 2 + 4.0 * (6.5 - means[0]) ** 2) / 4.0**2
     assert doubts_of(noisy)[0] == pytest.approx(expected)
     assert doubts_of(noisy)[3] == 0.0
     assert doubts_of(Ordinal(name="n", values=(1, 2, 5), missing=False)).tolist() == [0.0, 0.0, 0.0]
     with pytest.raises(SchemaError, match="noise of column 'n' must be finite"):
         dataclasses.replace(SEEN, noise=math.nan)
+
+
+def test_a_few_rows_may_lie_beyond_a_range_that_was_found() -> None:
+    declared = dataclasses.replace(SEEN, noise=2.0)
+    found = dataclasses.replace(declared, strict=False)
+    means, beyond = scores_of(found), doubts_of(found) - doubts_of(declared)
+    # A row lies from 0 on downwards, and from 120 on; cells of a bin that weigh nothing count by width.
+    rows = 2.0 * BEYOND
+    assert beyond[0] == pytest.approx((rows * max(means[0], 4.0) / 4.0) ** 2)
+    assert beyond[1] == 0.0
+    assert beyond[2] == pytest.approx((rows * (120.0 - means[2]) / 20.0) ** 2)
+    # One number alone has the next one beside it, on either side.
+    single = Integer(
+        name="n", edges=(5, 6), fine=(5, 6), weights=(50.0,), missing=False, noise=4.0, strict=False
+    )
+    assert doubts_of(single)[0] == pytest.approx(2.0 * (4.0 * BEYOND / 50.0) ** 2)
 
 
 def test_what_noise_makes_of_bins_is_in_means_and_common_to_groups() -> None:

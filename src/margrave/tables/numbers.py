@@ -79,6 +79,8 @@ def doubts_of(column: Column) -> Floats:
     A cell's weight is the count that is to be expected given a noisy one. It is off by the noise at most, and
     where it is smaller than the noise by less: counts are not negative, so that an expected count of w has a
     variance of about w times the noise's deviation. A bin's number is the mean of its cells by such weights.
+    That holds where rows are spread as discovery expects them; real columns surprise it (`MODEL_DOUBT`), and
+    some rows may lie beyond a range that was found (`BEYOND`).
 
     Args:
         column: One that `scores_of` has numbers of.
@@ -89,6 +91,12 @@ def doubts_of(column: Column) -> Floats:
     return found
 
 
+MODEL_DOUBT = 2.0
+"""How many times that variance the cells' weights of real columns have, since what is expected of them is a
+model: `python bench/runs/packaged_means.py --doubts`, docs/regression.md."""
+BEYOND = 0.5
+"""Rows beyond either end of a range that was found, in deviations of the noise in a cell: chosen as
+`MODEL_DOUBT` was."""
 LINE_DOUBT = 0.5
 """Standard deviation of what lines inside bins add to a sum, as a share of it, since they need not be
 straight: bench/LOG.md, 2026-11-28."""
@@ -307,5 +315,31 @@ def _moments(column: SpeltNumber) -> tuple[Floats, Floats, Floats]:
     means = np.bincount(bins, weights * middles, count) / held
     apart = (middles - means[bins]) ** 2
     variances = np.bincount(bins, weights * (own + apart), count) / held
-    off = np.minimum(weights, column.noise) * column.noise
-    return first + means, variances, np.bincount(bins, off * apart, count) / held**2
+    off = MODEL_DOUBT * np.minimum(weights, column.noise) * column.noise
+    doubts = np.bincount(bins, off * apart, count) / held**2
+    if not column.strict and column.noise > 0.0:
+        outside, numbers = BEYOND * column.noise, (first + means)[bins]
+        cell, square = _doubt_beyond(starts, ends, weights, numbers, outside)
+        doubts[bins[cell]] += square / held[bins[cell]] ** 2
+        mirrored = (-ends[::-1], -starts[::-1], weights[::-1], -numbers[::-1])
+        cell, square = _doubt_beyond(*mirrored, outside)
+        doubts[bins[-1 - cell]] += square / held[bins[-1 - cell]] ** 2
+    return first + means, variances, doubts
+
+
+def _doubt_beyond(
+    starts: Floats, ends: Floats, weights: Floats, numbers: Floats, rows: float
+) -> tuple[int, float]:
+    """The cell from which on a number of rows lie, and what as many beyond it do to the sum of its bin: the
+    square of the rows times their distance from the bin's number, which is a cell at least.
+
+    Args:
+        starts, ends: Of each cell, rising, shape [cells].
+        weights: Of the cells.
+        numbers: Of each cell's bin.
+        rows: How many.
+    """
+    from_here = np.cumsum(weights[::-1])[::-1]
+    cell = max(int((from_here >= rows).sum()) - 1, 0)
+    distance = max(float(ends[cell] - numbers[cell]), float(ends[cell] - starts[cell]))
+    return cell, (rows * distance) ** 2

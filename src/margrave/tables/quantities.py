@@ -30,6 +30,7 @@ from scipy.special import ndtri
 from margrave.errors import InputError, invalid
 from margrave.release import Release
 from margrave.schema.columns import Binned, Column
+from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
 from margrave.schema.domain import Clique
 from margrave.tables.estimates import PooledTables, Term, labels_of
 from margrave.tables.numbers import (
@@ -229,7 +230,7 @@ def estimate_quantile(
         least, greatest = ranges[0][order], ranges[1][order]
         if _takes_others(column):
             # Rows beyond a range count in its first and last bins. All of them may be of one group.
-            beyond = OUTSIDE * everyone / max(float(table[order].sum()), 1e-300)
+            beyond = MAX_SHARE_OUTSIDE * everyone / max(float(table[order].sum()), 1e-300)
             least[0] = -math.inf if q <= beyond else least[0]
             greatest[-1] = math.inf if 1.0 - q <= beyond else greatest[-1]
         errors = np.sqrt(variances)
@@ -256,11 +257,6 @@ def _one_group(weights: Floats, place: int, groups: int) -> Floats:
     spread = np.zeros((len(weights), groups, weights.shape[1]))
     spread[:, place] = weights
     return spread
-
-
-OUTSIDE = 0.004
-"""Share of all rows that may lie outside of a range that was found under noise, as discovery has it
-(docs/guide-tables.md, "How far bins reach")."""
 
 
 def _takes_others(column: Column) -> bool:

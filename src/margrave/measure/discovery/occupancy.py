@@ -21,11 +21,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
+
 Array = NDArray[np.float64]
 
-MAX_SHARE_OUTSIDE, DEVIATIONS_OUTSIDE = 0.004, 5.0
-"""The most that a range may leave out, half of it at either end: as a share of the rows, and at either end in
-standard deviations of the noise of a cell, beyond which rows are evident; bench/LOG.md, 2026-11-28."""
+DEVIATIONS_OUTSIDE = 5.0
+"""The most that it may leave out at either end (`MAX_SHARE_OUTSIDE`) in standard deviations of the noise of a
+cell, beyond which rows are evident; bench/LOG.md, 2026-11-28."""
 HIGHEST_LEVEL, LOWEST_LEVEL = 12, -12
 """Levels: the count of a cell that is not empty has a mean of 2 ** level times the count expected before."""
 JUMP, STEP = 0.02, 0.1

@@ -26,6 +26,10 @@ ABOVE_ZERO = "above 0"
 MAX_WHOLE = (1 << 63) - 1
 """Whole numbers are drawn as 64-bit integers."""
 
+MAX_SHARE_OUTSIDE = 0.004
+"""Share of the rows that a range found under noise may leave out, half of it at either end; bench/LOG.md,
+2026-11-28."""
+
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and math.isfinite(value)
