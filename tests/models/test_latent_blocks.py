@@ -20,7 +20,7 @@ from margrave.models._mixture.stacked import Stacked, stack
 from margrave.models.mixture.descent import _Moves
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.mixture.objective import LatentBlockPart, Objective, Point, point
-from margrave.models.mixture.policy import Choice, Setting
+from margrave.models.mixture.policy import Choice, Setting, Trials
 from margrave.models.mixture.score_moments import find_score_moments
 from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.domain import Domain
@@ -166,6 +166,17 @@ def test_attributes_share_no_states_where_tables_share_their_noise() -> None:
     asked = replace(fitter, latent_blocks=True).fit(DOMAIN, measured(10.0))
     assert isinstance(asked, MixtureModel)
     assert asked.latent_blocks
+
+
+def test_trials_decide_about_latent_blocks_where_noise_hides_something(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Trials, "prefers", lambda self, rival, default: not rival.setting.groups)
+    fitter = Mixture(components=24, steps=20, refinements=0)
+    for sigma, nested in ((10.0, False), (5.0, True)):
+        model = fitter.fit(DOMAIN, measured(sigma))
+        assert isinstance(model, MixtureModel)
+        assert bool(model.latent_blocks) == nested
 
 
 def test_marginals_are_those_of_the_whole_distribution(fitted: MixtureModel) -> None:
