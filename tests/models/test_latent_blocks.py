@@ -173,8 +173,9 @@ def test_trials_decide_about_latent_blocks_where_noise_hides_something(
 ) -> None:
     monkeypatch.setattr(Trials, "prefers", lambda self, rival, default: not rival.setting.groups)
     fitter = Mixture(components=24, steps=20, refinements=0)
-    for sigma, nested in ((10.0, False), (5.0, True)):
-        model = fitter.fit(DOMAIN, measured(sigma))
+    asked = replace(fitter, latent_blocks=True)
+    for how, sigma, nested in ((fitter, 10.0, False), (fitter, 5.0, True), (asked, 10.0, True)):
+        model = how.fit(DOMAIN, measured(sigma))
         assert isinstance(model, MixtureModel)
         assert bool(model.latent_blocks) == nested
 

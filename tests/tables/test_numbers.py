@@ -200,6 +200,12 @@ def test_a_few_rows_may_lie_beyond_a_range_that_was_found() -> None:
     assert beyond[0] == pytest.approx((rows * max(means[0], 4.0) / 4.0) ** 2)
     assert beyond[1] == 0.0
     assert beyond[2] == pytest.approx((rows * (120.0 - means[2]) / 20.0) ** 2)
+    # A cell with less than so many rows is not where they are seen to be: the one before it is.
+    thin = Integer(name="n", edges=(0, 9), fine=(0, 2, 5, 9), weights=(50.0, 20.0, 0.5), missing=False)
+    seen = dataclasses.replace(thin, noise=4.0)
+    beyond = doubts_of(dataclasses.replace(seen, strict=False)) - doubts_of(seen)
+    mean, rows = scores_of(seen)[0], 4.0 * BEYOND
+    assert beyond[0] == pytest.approx(((rows * max(mean, 2.0)) ** 2 + (rows * (5.0 - mean)) ** 2) / 70.5**2)
     # One number alone has the next one beside it, on either side.
     single = Integer(
         name="n", edges=(5, 6), fine=(5, 6), weights=(50.0,), missing=False, noise=4.0, strict=False
