@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -46,6 +47,8 @@ CELLS: dict[str, list[str]] = {
     "seen": [f"{day:%m/%d/%Y} {n % 12 + 1:02d}:30 {'AP'[n % 2]}M" for n, day in enumerate(DAYS)],
     "dollars": [f"${value:,.2f}" for value in AMOUNTS],
     "euros": [f"{german(value)} €" for value in AMOUNTS],
+    "owed": [f"(${value:,.2f})" if n % 3 else f"${value:,.2f}" for n, value in enumerate(AMOUNTS[::-1])],
+    "lost": [f"({value:.2f})" if n % 3 == 0 else f"{value:.2f}" for n, value in enumerate(AMOUNTS[::-1])],
     "comma": [f"{value:.1f}".replace(".", ",") for value in AMOUNTS],
     "percent": [f"{n % 101}%" for n in PEOPLE],
     "people": [f"{n:,}" for n in PEOPLE],
@@ -58,6 +61,8 @@ FORMATS = {
     "seen": (Moment, "%m/%d/%Y %p"),
     "dollars": (Real, "$1,234.5"),
     "euros": (Real, "1.234,5 €"),
+    "owed": (Real, "($1,234.5)"),
+    "lost": (Real, "(1234.5)"),
     "comma": (Real, "1234,5"),
     "percent": (Integer, "1234.5%"),
     "people": (Integer, "1,234.5"),
@@ -101,7 +106,7 @@ def test_codes_in_groups_of_digits_stay_text(found: Schema) -> None:
 
 
 def test_values_come_back_as_they_were_written(tmp_path: Path) -> None:
-    names = ["de", "dollars", "percent", "seen"]
+    names = ["de", "dollars", "owed", "percent", "seen"]
     path = write(tmp_path / "t.csv", {name: CELLS[name] for name in names})
     fitted = Synthesizer(epsilon=20, delta=1e-6, method="independent").fit(path)
     out = tmp_path / "out.csv"
@@ -113,7 +118,9 @@ def test_values_come_back_as_they_were_written(tmp_path: Path) -> None:
         assert datetime.datetime.strptime(row["seen"], "%m/%d/%Y %I:%M %p")
         assert row["dollars"][0] == "$"
         assert row["dollars"][-3] == "."
+        assert re.fullmatch(r"\(\$[0-9,]+\.[0-9]{2}\)|\$[0-9,]+\.[0-9]{2}", row["owed"])
         assert 0 <= int(row["percent"].removesuffix("%")) <= 100
+    assert np.mean([row["owed"][0] == "(" for row in rows]) == pytest.approx(2 / 3, abs=0.15)
     amounts = [float(row["dollars"][1:].replace(",", "")) for row in rows]
     assert np.median(amounts) == pytest.approx(np.median(AMOUNTS), rel=0.2)
 

@@ -138,7 +138,9 @@ def test_digits_alone_are_dates_where_their_column_says_so() -> None:
     assert TextFormat(dates="%d%b%Y").date("born") is not None
 
 
-@pytest.mark.parametrize("example", ["1,234", "abc", "", "1.2.3,4,5", "(5)", "-5", "5--", "5+", "12,34,567"])
+@pytest.mark.parametrize(
+    "example", ["1,234", "abc", "", "1.2.3,4,5", "((5))", "(5-)", "(5", "-5", "5--", "5+", "12,34,567"]
+)
 def test_an_example_that_says_nothing_or_two_things_is_refused(example: str) -> None:
     with pytest.raises(InputError, match="format of column 'c'"):
         TextFormat(columns={"c": example})

@@ -46,8 +46,10 @@ AFFIXES = (
     *(("", ""), ("$", ""), ("€", ""), ("£", ""), ("¥", "")),
     *(("EUR ", ""), ("USD ", ""), ("CHF ", "")),
     *(("", "%"), ("", " %"), ("", "€"), ("", " €"), ("", " EUR"), ("", " USD"), ("", " CHF"), ("", "-")),
+    *(("(", ")"), ("($", ")"), ("(€", ")"), ("(£", ")")),
 )
-"""What stands before and behind a number: a currency, a percent sign, or a minus where it is written last."""
+"""What stands before and behind a number: a currency, a percent sign, a minus where it is written last, or
+brackets in place of one."""
 GROUP = "[1-9][0-9]{0,2}"
 CORES = {
     "whole": "[0-9]+",
@@ -93,9 +95,9 @@ DATE_VOTES = tuple(product(DATE_MARKS, ORDERS, (4, 2), PADDINGS, HOURS))
 LEAST_BARE = 0.1
 """Share of the dates with an hour in one digit from which hours are taken to be written so below 10."""
 NUMBER_PARTS = (
-    r"^\(?[+-]?(?P<before>[$€£¥]|EUR ?|USD ?|CHF ?)? ?[+-]?"
+    r"^(?P<open>\(?)[+-]?(?P<before>[$€£¥]|EUR ?|USD ?|CHF ?)? ?[+-]?"
     "(?P<core>[0-9.,](?:[0-9.,'\u2019 \u00a0\u202f]*[0-9.])?)"
-    rf"(?P<behind>{SPACES}?(?:[%€]|EUR|USD|CHF)|-)?\)?$"
+    rf"(?P<behind>{SPACES}?(?:[%€]|EUR|USD|CHF)|-)?(?P<close>\)?)$"
 )
 DATE_PARTS = (
     r"^(?P<one>[0-9]{4}|[0-9]{1,2})(?P<mark>[/.-])(?P<two>[0-9]{1,2})(?P<again>[/.-])"
@@ -117,15 +119,29 @@ def vote_on_numbers(texts: Any) -> Places:
         cores[_truths(pc.match_substring_regex(core, f"^(?:{pattern})$"))] = place
     before = pc.utf8_trim_whitespace(get_group(parts, "before"))
     behind = pc.replace_substring_regex(get_group(parts, "behind"), f"^{SPACES}", " ")
-    beside = pc.binary_join_element_wise(before, behind, pa.scalar("|", pa.large_string()))
-    known = pa.array([f"{one.strip()}|{other}" for one, other in AFFIXES], pa.large_string())
-    found = pc.fill_null(pc.index_in(beside, value_set=known), -1)
-    affixes = np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
-    sound &= (cores >= 0) & (affixes >= 0)
+    open_, close = get_group(parts, "open"), get_group(parts, "close")
+    bare, bracketed = _affix_places(before, behind), _affix_places(_join(open_, before), _join(behind, close))
+    # Brackets beside a sign of which there is no class with brackets say nothing more than the sign.
+    affixes = np.where(bracketed >= 0, bracketed, bare)
+    sound &= (cores >= 0) & (affixes >= 0) & _truths(pc.equal(pc.equal(open_, "("), pc.equal(close, ")")))
     # Digits alone with a hyphen behind are codes as often as numbers, and a number has one sign.
     last = affixes == AFFIXES.index(("", "-"))
-    sound &= ~last | (cores > 0) & ~_truths(pc.match_substring_regex(texts, r"^\(?[+-]"))
+    leading = _truths(pc.match_substring_regex(texts, r"^\(?[+-]"))
+    signs = np.stack([leading, last, _truths(pc.equal(open_, "("))]).sum(axis=0)
+    sound &= (~last | (cores > 0)) & (signs <= 1)
     return np.where(sound, affixes * len(CORES) + cores, -1)
+
+
+def _affix_places(before: Any, behind: Any) -> Places:
+    """The place in AFFIXES of what stands beside each number, -1 for anything else: shape [numbers]."""
+    known = pa.array([f"{one.strip()}|{other}" for one, other in AFFIXES], pa.large_string())
+    beside = pc.binary_join_element_wise(before, behind, pa.scalar("|", pa.large_string()))
+    found = pc.fill_null(pc.index_in(beside, value_set=known), -1)
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _join(first: Any, second: Any) -> Any:
+    return pc.binary_join_element_wise(first, second, pa.scalar("", pa.large_string()))
 
 
 def are_written_numbers(texts: Any) -> Truths:
@@ -213,7 +229,7 @@ def choose_number_format(
     """
     table = np.where(votes > evident, votes, 0.0).reshape(len(AFFIXES), len(CORES))
     cores = dict(zip(CORES, table.sum(axis=0).tolist(), strict=True))
-    before, behind = AFFIXES[_evident_affix(table.sum(axis=1))]
+    before, behind = _choose_affix(table.sum(axis=1))
     if (
         not numbers
         and not (before or behind)
@@ -232,9 +248,19 @@ def choose_number_format(
     return f"{before}1{thousands}234{decimal}5{behind}", has_decimals
 
 
-def _evident_affix(counts: NDArray[np.float64]) -> int:
-    """The commonest sign beside the numbers; none only where no sign is evident, since cells may lack it."""
-    return 0 if not counts[1:].any() else int(np.argmax(counts[1:])) + 1
+def _choose_affix(counts: NDArray[np.float64]) -> tuple[str, str]:
+    """The commonest sign beside the numbers, in brackets if any are so; none only where no sign is evident,
+    since cells may lack it.
+
+    Args:
+        counts: Of the classes in AFFIXES, 0 where none is evident.
+    """
+    if not counts[1:].any():
+        return AFFIXES[0]
+    before, behind = AFFIXES[int(np.argmax(counts[1:])) + 1]
+    # Numbers above 0 have no brackets, and may be most.
+    wrapped = (f"({before}", f"{behind})")
+    return wrapped if wrapped in AFFIXES and counts[AFFIXES.index(wrapped)] else (before, behind)
 
 
 def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:

@@ -50,6 +50,7 @@ class NumberFormat:
         thousands: What may part groups of three digits; "" for nothing.
         prefix, suffix: What may stand before and behind, as in "$" and " €".
         trailing: Whether the minus stands behind, as in "12.50-"; one in front is read as well.
+        brackets: Whether brackets are written in place of a minus, as in "(12.50)"; a minus is read as well.
         grouped: Whether output parts groups of three digits.
         decimals: Digits behind the mark in output; None for as many as the number has.
     """
@@ -59,6 +60,7 @@ class NumberFormat:
     prefix: str = ""
     suffix: str = ""
     trailing: bool = False
+    brackets: bool = False
     grouped: bool = False
     decimals: int | None = None
 
@@ -96,7 +98,7 @@ class NumberFormat:
         groups = f"[0-9]{{1,3}}(?:{self._blank()}[0-9]{{3}})+|" if self.thousands else ""
         before, behind = (_optional(text) for text in (self.prefix, self.suffix))
         brackets = r"(?P<open>\(?)", r"(?P<close>\)?)"
-        if not self.prefix and not self.suffix and not self.grouped:
+        if not (self.prefix or self.suffix or self.grouped or self.brackets):
             brackets = "(?P<open>)", "(?P<close>)"
         last = "(?P<last>-?)" if self.trailing else "(?P<last>)"
         return (
@@ -116,6 +118,8 @@ class NumberFormat:
         if self.grouped and whole.isdigit():
             whole = f"{int(whole):,}".replace(",", self.thousands)
         before, behind = ("", sign) if self.trailing else (sign, "")
+        if self.brackets and sign:
+            before, behind = "(", ")"
         return f"{before}{self.prefix}{whole}{self.decimal if point else ''}{part}{self.suffix}{behind}"
 
 
@@ -141,8 +145,9 @@ def number_format(example: str, param: str, decimal: str = ".") -> NumberFormat:
     """The format in which a number is written as in an example.
 
     Args:
-        example: Such as "$1,234.50", "1.234,5 €" or "32%", or "1,234.50-" where a minus stands behind.
-            Digits behind the decimal mark say how many are written.
+        example: Such as "$1,234.50", "1.234,5 €" or "32%"; or "1,234.50-" where a minus stands behind, and
+            "(1,234.50)" where brackets stand for one. Digits behind the decimal mark say how many are
+            written.
         param: What the example is, for the error.
         decimal: The decimal mark where the example shows none.
 
@@ -153,8 +158,11 @@ def number_format(example: str, param: str, decimal: str = ".") -> NumberFormat:
         >>> number_format("1.234,50 €", "format").write(9876543.21)
         '9.876.543,21 €'
     """
-    found = re.fullmatch(rf"([^0-9]*?)([0-9](?:[0-9{DIGIT_MARKS}]*[0-9])?)([^0-9]*)", example)
-    if found is None or set("+-(") & set(found[1]) or set("+-)") & set(found[3].removesuffix("-")):
+    brackets = example.startswith("(") and example.endswith(")")
+    bare = example[1:-1] if brackets else example
+    found = re.fullmatch(rf"([^0-9]*?)([0-9](?:[0-9{DIGIT_MARKS}]*[0-9])?)([^0-9]*)", bare)
+    behind = "" if found is None else found[3] if brackets else found[3].removesuffix("-")
+    if found is None or set("+-()") & set(found[1] + behind):
         remedy = "Write it as in '$1,234.50', '32%' or '%m/%d/%Y', or 'text'."
         raise InputError(invalid(param, "an example of a number, or a date format", remedy, got=example))
     prefix, core, suffix = found.groups()
@@ -181,6 +189,7 @@ def number_format(example: str, param: str, decimal: str = ".") -> NumberFormat:
         prefix=prefix,
         suffix=suffix,
         trailing=trailing,
+        brackets=brackets,
         grouped=bool(thousands),
         decimals=len(core.rpartition(mark)[2]) if mark else None,
     )
