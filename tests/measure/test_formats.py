@@ -19,6 +19,7 @@ from margrave.engines.memory import open_source
 from margrave.evaluation.rows import observed_schema
 from margrave.files import write_table
 from margrave.measure.curator import Curator
+from margrave.measure.discovery.kinds import settle_format
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
@@ -26,6 +27,7 @@ from margrave.run.synthesizer import Synthesizer
 from margrave.schema.columns import Boolean, Categorical, Date, Integer, Moment, Real, Relative
 from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
+from margrave.schema.storage.spelling import NUMBER_VOTES
 
 ROWS = 3000
 RNG = np.random.default_rng(5)
@@ -99,6 +101,14 @@ def test_the_format_is_found(found: Schema, name: str) -> None:
     column = found[name]
     own = getattr(column, "own", column)
     assert (type(own), own.format) == FORMATS[name]
+
+
+def test_noise_in_hundreds_of_classes_makes_no_format() -> None:
+    votes = np.zeros((1000, len(NUMBER_VOTES)))
+    votes[:, NUMBER_VOTES.index((("", ""), "whole"))] = 4000.0
+    noisy = votes + 10.0 * np.random.default_rng(0).standard_normal(votes.shape)
+    column = Integer(name="n", format=None, strict=False)
+    assert {settle_format(column, one, 10.0, True).format for one in noisy} == {""}
 
 
 def test_codes_in_groups_of_digits_stay_text(found: Schema) -> None:

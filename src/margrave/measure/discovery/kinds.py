@@ -12,6 +12,7 @@ released counts.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -130,7 +131,9 @@ def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float, told
         sigma: Standard deviation of their noise.
         told: Whether numbers were declared: then codes that look like some are taken for them.
     """
-    evident = CERTAIN_DEVIATIONS * sigma
+    # One of so many classes that noise alone makes evident would give every number a percent sign. For c
+    # deviations a single class has a chance of exp(-c^2 / 2) / 2 at most; with the logarithm all have.
+    evident = math.sqrt(CERTAIN_DEVIATIONS**2 + 2.0 * math.log(len(noisy))) * sigma
     if isinstance(column, Date | Moment):
         return dataclasses.replace(column, format=choose_date_format(noisy, evident))
     declared = column.format is None or column.edges is not None
