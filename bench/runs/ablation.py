@@ -109,8 +109,8 @@ def errors_of(domain: Domain, real: Codes, made: Codes) -> dict[str, float]:
     triples = [names for names in itertools.combinations(domain.names, 3) if domain.size(names) < MOST_CELLS]
     some = np.random.default_rng(SEED).permutation(len(triples))[:TRIPLES]
     return {
-        "pairs": statistics.fmean(distance(pair) for pair in itertools.combinations(domain.names, 2)),
-        "triples": statistics.fmean(distance(triples[k]) for k in some),
+        "pairs": round(statistics.fmean(map(distance, itertools.combinations(domain.names, 2))), 6),
+        "triples": round(statistics.fmean(distance(triples[k]) for k in some), 6),
     }
 
 

@@ -39,8 +39,8 @@ which hangs on two of them (bench/LOG.md)."""
 STEPS, CLEAR_STEPS, SAVED_STEPS = 250, 400, 100
 """Steps of the last fit; the same from CLEAR_SIGNAL of rows times mu on; and those that it saves where it
 starts from a judged mixture of as many components, which has seen nine tenths of the signal. With 250
-throughout, pairs of 41 tables at epsilon 5 are .9 % further, of some 4 to 8 %; 600 are no better
-(bench/LOG.md)."""
+throughout, pairs of 41 tables at epsilon 5 are .8 % further, of one 12 % (docs/auto-ablation.md); with 600 no
+nearer (bench/LOG.md)."""
 MIN_COMPONENTS, WIDE_CODES = 250, 1500
 """Components at least; with more codes than WIDE_CODES fewer in proportion: noise on so many pairs hides
 more."""
@@ -91,8 +91,8 @@ def is_clear(signal: float) -> bool:
     """Whether noise hides so little, at so many rows times mu, that latent blocks need no trial.
 
     Of 123 releases of 41 tables and 66 of the choosing half pairs and triples with latent blocks are those
-    of what trials choose within .2 %, at epsilon 5 and 10 within .1 %; but at 0.2 in one 23 % further. Where
-    noise is small trials prefer a gain of 2 % in pairs to one of 20 % in triples, which they do not see
+    of what trials choose within .2 %, at epsilon 5 within .1 %; but at 0.2 in one 23 % further. Where noise
+    is small trials prefer a gain of 2 % in pairs to one of 20 % in triples, which they do not see
     (bench/LOG.md).
     """
     return signal >= CLEAR_SIGNAL
