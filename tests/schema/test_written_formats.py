@@ -22,7 +22,7 @@ from margrave.schema.storage.spelling import (
     vote_on_numbers,
     write_format,
 )
-from margrave.schema.storage.text import date_format
+from margrave.schema.storage.text import date_format, number_format
 
 NUMBERS = {
     "$1,234.50": ("$", "", "commas point"),
@@ -168,6 +168,13 @@ def test_the_format_is_chosen_that_most_numbers_fit(texts: list[str], found: obj
 )
 def test_the_format_is_chosen_that_most_dates_fit(texts: list[str], found: str) -> None:
     assert choose_date_format(_votes(texts, "date format"), 4.0) == found
+
+
+@pytest.mark.parametrize("example", ["(1234.5)", "(1,234.5)", "($1234.5)"])
+def test_brackets_are_read_as_a_minus(example: str) -> None:
+    texts, known = number_format(example, "format").read(pa.array(["(12.5)", "12.5", "-3", "(-3)", "(3"]))
+    assert texts.to_pylist() == ["-12.5", "12.5", "-3", "(-3)", "(3"]
+    assert known.to_pylist() == [True, True, True, False, False]
 
 
 def test_noise_alone_changes_no_format() -> None:
