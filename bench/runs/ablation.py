@@ -130,9 +130,7 @@ def fit_without(part: str | None, held: Held, real: Codes) -> dict[str, float]:
 
 def run_all(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """All outcomes, one after another."""
-    place, shards = map(int, asked.shard.split("/"))
-    items = asked.tables or [item for item in packaged.TABLES if packaged.half_of(item) == "look"]
-    for item in items[place::shards]:
+    for item in packaged.choose_items(asked.tables, "look", asked.shard):
         prepared = packaged.prepare_item(item, raw=False)
         coded = encode(prepared.train, prepared.public)
         real = {name: coded.column(name).astype(np.int64) for name in coded.domain.names}
@@ -198,11 +196,7 @@ def main() -> None:
         lines = asked.show.read_text(encoding="utf-8").splitlines()
         print("\n".join(show([json.loads(line) for line in lines])))
         return
-    for outcome in run_all(asked):
-        print(json.dumps(outcome), flush=True)
-        if asked.out:
-            with asked.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(outcome) + "\n")
+    packaged.tell(run_all(asked), asked.out)
 
 
 if __name__ == "__main__":

@@ -145,6 +145,12 @@ def half_of(item: str) -> str:
     return ("look", "kept")[sha256(item.encode()).digest()[0] % 2]
 
 
+def choose_items(asked: Sequence[str] | None, half: str, shard: str = "0/1") -> list[str]:
+    """The tables that are asked for, or else all of a half: of these one part, as "0/2" or "1/2"."""
+    place, shards = map(int, shard.split("/"))
+    return list(asked or [item for item in TABLES if half_of(item) == half])[place::shards]
+
+
 def prepare_item(item: str, raw: bool) -> Prepared:
     """A table, split: its declared schema, or nothing declared."""
     rows = min(TABLES[item], ROWS)
@@ -183,9 +189,7 @@ def run(prepared: Prepared, method: str, epsilon: float, delta: float, repeat: i
 
 def run_all(asked: argparse.Namespace) -> Iterable[dict[str, Any]]:
     """All outcomes, one after another."""
-    place, shards = map(int, asked.shard.split("/"))
-    items = asked.tables or [item for item in TABLES if half_of(item) == asked.half]
-    for item in items[place::shards]:
+    for item in choose_items(asked.tables, asked.half, asked.shard):
         prepared = prepare_item(item, asked.raw)
         said = {"table": item, "rows": prepared.train_rows.size, "columns": len(prepared.scoring.names)}
         for epsilon in asked.epsilon:
@@ -334,6 +338,15 @@ def write_page(outcomes: Sequence[dict[str, Any]], out: Path) -> None:
     out.write_text("\n".join(page), encoding="utf-8")
 
 
+def tell(outcomes: Iterable[dict[str, Any]], out: Path | None) -> None:
+    """Print each outcome when it is there, and append it to a file, if there is one."""
+    for outcome in outcomes:
+        print(json.dumps(outcome), flush=True)
+        if out:
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(outcome) + "\n")
+
+
 def main() -> None:
     """Run and print, or write the page of what was kept."""
     parser = argparse.ArgumentParser(
@@ -356,11 +369,7 @@ def main() -> None:
         lines = RESULTS.read_text(encoding="utf-8").splitlines()
         write_page([json.loads(one) for one in lines], asked.page)
         return
-    for outcome in run_all(asked):
-        print(json.dumps(outcome), flush=True)
-        if asked.out:
-            with asked.out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(outcome) + "\n")
+    tell(run_all(asked), asked.out)
 
 
 if __name__ == "__main__":

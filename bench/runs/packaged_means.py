@@ -24,10 +24,8 @@ import numpy as np
 import packaged
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from margrave import Synthesizer
-from margrave.release import Release
 from margrave.run.synthesis import Synthesis
 from margrave.tables.estimates import PooledTables
 from margrave.tables.numbers import doubts_of, scores_of
@@ -67,31 +65,23 @@ class Answer:
         return math.sqrt(max(square, 0.0))
 
 
-def doubted_part(release: Release, name: str) -> float:
-    """What noise in the numbers of codes adds to the squared standard error of a column's mean."""
-    column = release.schema[name]
-    numbers = scores_of(column)
-    if numbers is None:
-        raise ValueError(f"{name} has no numbers")
-    table = PooledTables(release.domain, release.measurements).table((name,))
-    counts: NDArray[np.float64] = np.maximum(table, 0.0) * ~np.isnan(numbers)
-    return float((counts**2 @ doubts_of(column)) / max(float(counts.sum()), 1.0) ** 2)
-
-
 def ask(synthesis: Synthesis, table: pa.Table) -> Iterator[Answer]:
     """All answers about the columns of numbers that the release holds."""
     release = synthesis.release
+    tables = PooledTables(release.domain, release.measurements)
     for name in table.column_names:
         kind = table.column(name).type
         column = release.schema[name] if name in release.schema.names else None
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or column is None:
             continue
-        if scores_of(column) is None:
+        numbers = scores_of(column)
+        if numbers is None:
             continue
         values = np.asarray(pc.drop_null(table.column(name)).to_numpy(), dtype=np.float64)
         values = values[np.isfinite(values)]
-        mean = synthesis.mean(name, of="table")
-        yield Answer("mean", mean, float(values.mean()), doubted_part(release, name))
+        counts = np.maximum(tables.table((name,)), 0.0) * ~np.isnan(numbers)
+        doubted = float((counts**2 @ doubts_of(column)) / max(float(counts.sum()), 1.0) ** 2)
+        yield Answer("mean", synthesis.mean(name, of="table"), float(values.mean()), doubted)
         for words, q in (("median", 0.5), ("ninth decile", 0.9)):
             yield Answer(words, synthesis.quantile(name, q, of="table"), float(np.quantile(values, q)))
 
@@ -129,9 +119,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--doubts", action="store_true")
     asked = parser.parse_args()
-    items = asked.tables or [item for item in packaged.TABLES if packaged.half_of(item) == asked.half]
     found: dict[float, list[Answer]] = defaultdict(list)
-    for item in items:
+    for item in packaged.choose_items(asked.tables, asked.half):
         table = packaged.prepare_item(item, raw=True).train
         for epsilon in asked.epsilon:
             own: list[Answer] = []

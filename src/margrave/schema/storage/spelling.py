@@ -36,6 +36,7 @@ from margrave.schema.storage.text import (
     TextFormat,
     date_format,
     get_group,
+    join_texts,
     number_format,
 )
 
@@ -120,7 +121,8 @@ def vote_on_numbers(texts: Any) -> Places:
     before = pc.utf8_trim_whitespace(get_group(parts, "before"))
     behind = pc.replace_substring_regex(get_group(parts, "behind"), f"^{SPACES}", " ")
     open_, close = get_group(parts, "open"), get_group(parts, "close")
-    bare, bracketed = _affix_places(before, behind), _affix_places(_join(open_, before), _join(behind, close))
+    bare = _affix_places(before, behind)
+    bracketed = _affix_places(join_texts("", open_, before), join_texts("", behind, close))
     # Brackets beside a sign of which there is no class with brackets say nothing more than the sign.
     affixes = np.where(bracketed >= 0, bracketed, bare)
     sound &= (cores >= 0) & (affixes >= 0) & _truths(pc.equal(pc.equal(open_, "("), pc.equal(close, ")")))
@@ -135,13 +137,8 @@ def vote_on_numbers(texts: Any) -> Places:
 def _affix_places(before: Any, behind: Any) -> Places:
     """The place in AFFIXES of what stands beside each number, -1 for anything else: shape [numbers]."""
     known = pa.array([f"{one.strip()}|{other}" for one, other in AFFIXES], pa.large_string())
-    beside = pc.binary_join_element_wise(before, behind, pa.scalar("|", pa.large_string()))
-    found = pc.fill_null(pc.index_in(beside, value_set=known), -1)
+    found = pc.fill_null(pc.index_in(join_texts("|", before, behind), value_set=known), -1)
     return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def _join(first: Any, second: Any) -> Any:
-    return pc.binary_join_element_wise(first, second, pa.scalar("", pa.large_string()))
 
 
 def are_written_numbers(texts: Any) -> Truths:

@@ -76,8 +76,8 @@ class NumberFormat:
         texts = texts.cast(pa.large_string())
         parts = pc.extract_regex(texts, self._pattern())
         get = partial(get_group, parts)
-        digits = _join("", get("whole"), get("part"))
-        signs = _join("", get("sign"), get("inner"), get("open"), get("last"))
+        digits = join_texts("", get("whole"), get("part"))
+        signs = join_texts("", get("sign"), get("inner"), get("open"), get("last"))
         sound = pc.and_(pc.is_valid(parts), pc.not_equal(digits, ""))
         sound = pc.and_(sound, pc.less_equal(pc.binary_length(signs), 1))
         sound = pc.and_(sound, pc.equal(pc.equal(get("open"), "("), pc.equal(get("close"), ")")))
@@ -86,7 +86,7 @@ class NumberFormat:
         if self.thousands:
             whole = pc.replace_substring_regex(whole, self._blank(), "")
         point = pc.replace_substring(get("mark"), self.decimal, ".")
-        usual = _join("", sign, whole, point, get("part"), get("power"))
+        usual = join_texts("", sign, whole, point, get("part"), get("power"))
         return pc.if_else(sound, usual, texts), sound
 
     def _blank(self) -> str:
@@ -128,7 +128,8 @@ def get_group(parts: Any, name: str) -> Any:
     return pc.fill_null(parts.field(name).cast(pa.large_string()), "")
 
 
-def _join(between: str, *texts: Any) -> Any:
+def join_texts(between: str, *texts: Any) -> Any:
+    """Arrow arrays of text, joined place by place: [texts]."""
     return pc.binary_join_element_wise(*texts, pa.scalar(between, pa.large_string()))
 
 
@@ -227,9 +228,9 @@ class DateFormat:
         sound, month = pc.is_valid(parts), get("month")
         if self._month_field() not in ("%m", "%-m"):
             month = _number_months(month)
-        date = _join("-", _full_year(get("year")), _two_digits(month), _two_digits(get("day")))
+        date = join_texts("-", _full_year(get("year")), _two_digits(month), _two_digits(get("day")))
         hour = _two_digits(_full_hour(get("hour"), get("half")))
-        moment = _join(" ", date, _join("", _join(":", hour, get("minute")), get("second")))
+        moment = join_texts(" ", date, join_texts("", join_texts(":", hour, get("minute")), get("second")))
         return pc.if_else(sound, pc.if_else(pc.equal(get("hour"), ""), date, moment), texts), sound
 
     def _month_field(self) -> str:
@@ -290,7 +291,7 @@ def _full_year(year: Any) -> Any:
     number = pc.if_else(pa.array(short), year, "0").cast(pa.int64())
     old, new = (pa.scalar(text, pa.large_string()) for text in ("19", "20"))
     century = pc.if_else(pc.greater_equal(number, FIRST_YEAR_OF_TWO_DIGITS), old, new)
-    return pc.if_else(pa.array(short), _join("", century, year), year)
+    return pc.if_else(pa.array(short), join_texts("", century, year), year)
 
 
 def _full_hour(hour: Any, half: Any) -> Any:
