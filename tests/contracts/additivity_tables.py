@@ -170,6 +170,7 @@ def answers(source: Any, column: str, kind: str) -> dict[str, Any]:
         found[f"histogram {read}"] = source.histogram(column, EDGES, read, absent=True).reveal()
         found[f"atoms {read}"] = source.histogram(column, STATES_A_CODE, read, absent=True).reveal()
         found[f"grids {read}"] = source.grids(column, STEPS, read).reveal()
+        found[f"cycle {read}"] = source.places_in_cycle(column, read, 2, 7).reveal()
     if kind == "text":
         found["spellings"] = source.spellings(column, "moment").reveal()
         found["times"] = source.spellings(column, "time").reveal()

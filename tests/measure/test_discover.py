@@ -127,7 +127,8 @@ def test_every_look_is_an_event_of_its_own(tmp_path: Path) -> None:
     always = [event for event in ledger.events if not event.what.startswith(varying)]
     kinds = [type(event) for event in always]
     assert kinds.count(PartitionEvent) == 2
-    assert kinds.count(GaussianEvent) == 5 + 3 + 2 + 1 + 1 + 1  # decimals of height; columns compared
+    # Decimals of height; columns compared; how many different numbers gain has.
+    assert kinds.count(GaussianEvent) == 5 + 3 + 2 + 1 + 1 + 1 + 1
     what = [event.what for event in ledger.events]
     assert all(2 <= what.count(f"detail of {name}") <= 3 for name in ("age", "gain", "height"))
     assert [w for w in what if "grids" in w] == ["grids of gain", "grids of height"]

@@ -15,8 +15,8 @@ from margrave.measure.discovery.occupancy import (
     DEVIATIONS_OUTSIDE,
     LEAST_NEAR_GROUPS,
     average_counts,
-    even_out,
     expected_counts,
+    keep_near,
     share_outside,
     spread_counts,
     trimmed_range,
@@ -304,13 +304,13 @@ def test_what_few_cells_differ_by_counts_as_far_as_noise_does_not_explain_it() -
     misses: dict[str, list[float]] = {"even": [], "ends": [], "noisy": []}
     for _ in range(50):
         noise = rng.normal(0.0, 130.0, 16)
-        found = even_out(even + noise, 130.0, 9_600.0, 0.2)
+        found = keep_near(even + noise, 130.0, even, 0.2)
         misses["even"].append(float(np.abs(found - even).mean()))
         misses["noisy"].append(float(np.abs(noise).mean()))
-        misses["ends"].append(float(np.abs(even_out(ends + noise, 130.0, 9_600.0, 0.2) - ends).mean()))
+        misses["ends"].append(float(np.abs(keep_near(ends + noise, 130.0, even, 0.2) - ends).mean()))
     assert np.mean(misses["even"]) < 0.4 * np.mean(misses["noisy"])
     assert np.mean(misses["ends"]) < 1.1 * np.mean(misses["noisy"])
-    assert even_out(np.full(16, 5.0), 130.0, 80.0, 0.2) == pytest.approx(np.full(16, 5.0))
+    assert keep_near(np.full(16, 5.0), 130.0, np.full(16, 5.0), 0.2) == pytest.approx(np.full(16, 5.0))
 
 
 def test_few_days_between_declared_bounds_are_merged_by_more_than_two() -> None:

@@ -73,8 +73,8 @@ class Tape:
     texts: tuple[tuple[str, str], ...] | None = None
 
     def noisy(self, table: NDArray[np.int64]) -> NDArray[np.float64]:
-        if self.texts is not None:
-            names, self.texts = self.texts, None
+        names, self.texts = self.texts, None
+        if names is not None and len(table) == len(names) + 1:  # a number of distinct values is one cell
             self.exact.append(dict(zip((*names, None), table.tolist(), strict=True)))
             self.answers.append(None)
             return np.array([1e6 * (name in self.held) for name in names] + [1e6])

@@ -31,7 +31,7 @@ from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.encoded import Encoded
 from margrave.schema.frame import TEXT_FILE, Frame, stored_column
 from margrave.schema.profile import profile
-from margrave.schema.queries import grids, histogram, weigh_unlisted
+from margrave.schema.queries import grids, histogram, places_in_cycle, weigh_unlisted
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import spellings
@@ -178,6 +178,10 @@ class MemorySource(PrivateRows):
         1].
         """
         return Counts(grids(self._array(column), steps, read, column))
+
+    def places_in_cycle(self, column: str, read: str, tick: int, ticks: int) -> Counts:
+        """Cells with a reading by their place in a period of so many ticks, see `schema.queries`: [ticks]."""
+        return Counts(places_in_cycle(self._array(column), read, tick, ticks, column))
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:

@@ -87,6 +87,9 @@ class Source(Protocol):
     def grids(self, column: str, steps: Sequence[float], read: str = "number") -> Counts:
         """Cells with a reading by the first step they are a multiple of (`schema.queries`): [steps + 1]."""
 
+    def places_in_cycle(self, column: str, read: str, tick: int, ticks: int) -> Counts:
+        """Cells with a reading by their place in a period of so many ticks (`schema.queries`): [ticks]."""
+
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by how a moment, time, number or mark is spelt, `schema.storage.spelling`:
         [spellings].

@@ -66,6 +66,8 @@ WORDS = {
     "detail": "bins",
     "atoms": "single values",
     "grids": "round numbers",
+    "hours": "hours of the day",
+    "weekdays": "days of the week",
     "spelling": "spelling",
     "marks": "marks of missing values",
     "values": "values that occur",

@@ -8,16 +8,89 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.schema.columns import Binned, Whole
+from margrave.schema.cycles import Cycle
 
 Bins = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
+UNIQUE_ROUNDS = 20
+"""How often numbers that were drawn before are drawn again."""
 
-def whole_numbers(bins: Bins, column: Whole, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A whole number in each row's bin, shape [rows], on one of the column's grids as their shares say."""
+
+def whole_numbers(
+    bins: Bins,
+    column: Whole,
+    rng: np.random.Generator,
+    cycle: Cycle | None = None,
+    start: NDArray[np.int64] | int = 0,
+) -> NDArray[np.int64]:
+    """A whole number in each row's bin, shape [rows], on one of the column's grids as their shares say.
+
+    Dates and moments are drawn by their hours and weekdays where these are known.
+
+    Args:
+        bins: Shape [rows].
+        column: Their column.
+        rng: Source of randomness.
+        cycle: The cycle of what the numbers are added to `start` for; that of the column itself if None.
+        start: What the cycle is to be counted from, shape [rows] or one for all.
+    """
     low, high = (end.astype(np.int64) for end in _cells(bins, column, rng))
-    drawn = rng.integers(low, high, dtype=np.int64)
+    cycle = cycle or Cycle.of(column)
+    if cycle is None:
+        drawn = rng.integers(low, high, dtype=np.int64)
+    else:
+        drawn = cycle.draw(start + low, start + high, rng) - start
     found: NDArray[np.int64] = _round_to_grid(drawn, (low, high), bins, column, rng)
+    return found
+
+
+def unique_numbers(
+    bins: Bins, column: Whole, rng: np.random.Generator, rows: NDArray[np.intp]
+) -> NDArray[np.int64]:
+    """As `whole_numbers`, no number twice among some of the rows, as far as the column's range has so many.
+
+    Numbers that were drawn before are drawn again from the same bin; where it has no more, the nearest free
+    ones beyond it are taken.
+
+    Args:
+        bins: Shape [all rows].
+        column: Their column.
+        rng: Source of randomness.
+        rows: The rows whose numbers are to differ.
+    """
+    found = whole_numbers(bins, column, rng)
+    for _ in range(UNIQUE_ROUNDS):
+        again = rows[_find_repeats(found[rows])]
+        if not len(again):
+            return found
+        found[again] = whole_numbers(bins[again], column, rng)
+    found[rows] = _move_apart(found[rows], column)
+    return found
+
+
+def _find_repeats(values: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Places of values that are equal to an earlier one."""
+    order = np.argsort(values, kind="stable")
+    found: NDArray[np.intp] = order[1:][np.diff(values[order]) == 0]
+    return found
+
+
+def _move_apart(values: NDArray[np.int64], column: Whole) -> NDArray[np.int64]:
+    """Different numbers near the values, in the column's range and on the step that all are on."""
+    all_on = column.grids and sum(share for _, share in column.grids) > 1 - 1e-6
+    step = max(int(column.grids[-1][0]), 1) if all_on else 1
+    edges = column.edge_array
+    first, last = -(-int(edges[0]) // step), (int(edges[-1]) - 1) // step
+    place = np.arange(len(values))
+    if last - first + 1 < len(values):
+        return values
+    order = np.argsort(values, kind="stable")
+    # Each at least one above the one before, then each low enough for those behind it.
+    apart = place + np.maximum.accumulate(values[order] // step - place)
+    apart = np.minimum(apart, last - place[::-1])
+    found = np.empty_like(values)
+    found[order] = apart * step
     return found
 
 
@@ -74,7 +147,7 @@ def _round_to_grid(
         # bin's end.
         with_end = (upper == column.upper) & (column.fine is None)
         found: Any = (
-            _whole_multiples(values[rows], inner, (lower, upper), step, rng)
+            _whole_multiples(values[rows], inner, (lower, upper), step, Cycle.of(column), rng)
             if isinstance(column, Whole)
             else _real_multiples(values[rows], inner, (lower, upper), with_end, step, rng)
         )
@@ -87,13 +160,24 @@ def _round_to_grid(
 
 
 def _whole_multiples(
-    values: Any, cell: tuple[Any, Any], ends: tuple[Any, Any], step: float, rng: np.random.Generator
+    values: Any,
+    cell: tuple[Any, Any],
+    ends: tuple[Any, Any],
+    step: float,
+    cycle: Cycle | None,
+    rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """A multiple of step for each value; one outside its bin where the bin has none."""
+    """A multiple of step for each value; one outside its bin where the bin has none.
+
+    cycle: by which they are drawn, the numbers up to the next multiple counting for each; evenly if None.
+    """
     step = int(step)
     first, last = -(-cell[0] // step), (cell[1] - 1) // step
     near = np.clip((values + step // 2) // step, -(-ends[0] // step), (ends[1] - 1) // step)
-    drawn = first + (rng.random(len(values)) * np.maximum(last - first + 1, 1)).astype(np.int64)
+    if cycle is None:
+        drawn = first + (rng.random(len(values)) * np.maximum(last - first + 1, 1)).astype(np.int64)
+    else:
+        drawn = cycle.draw(first * step, (np.maximum(last, first) + 1) * step, rng) // step
     found: NDArray[np.int64] = np.where(last >= first, drawn, near) * step
     return found
 

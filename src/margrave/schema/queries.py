@@ -143,6 +143,24 @@ def grids(array: Any, steps: Sequence[float], read: str = "number", name: str = 
     return result
 
 
+def places_in_cycle(array: Any, read: str, tick: int, ticks: int, name: str = "") -> NDArray[np.int64]:
+    """Cells with a reading by their place in a period of so many ticks, that of 0 first: [ticks].
+
+    Args:
+        array: An Arrow array.
+        read: As what the cells are read, one of `READS`; fractions of a unit are rounded down.
+        tick: Length of a tick in the unit of the reading, a whole number above 0.
+        ticks: Of a period.
+        name: The column's name, for the error.
+    """
+    values, known = readings(array, read, name)
+    values = values[known]
+    if values.dtype.kind == "f":
+        values = np.floor(values)
+    places = (np.remainder(values, tick * ticks) // tick).astype(np.int64)
+    return np.bincount(places, minlength=ticks).astype(np.int64)
+
+
 def _multiple(values: Numbers, step: float) -> Truths:
     if step >= 1:
         found: Truths = np.remainder(values, int(step) if values.dtype.kind == "i" else step) == 0

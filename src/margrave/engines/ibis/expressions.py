@@ -333,3 +333,12 @@ def multiple(column: Stored, step: float) -> Any:
     below = scaled.abs() < MIN_INEXACT_NUMBER
     near = ibis.ifelse(below, (ibis.ifelse(below, scaled, 0.0) + 0.5).floor().cast("float64"), scaled)
     return near / parts == column.value.cast("float64")
+
+
+def place_in_cycle(value: Any, tick: int, ticks: int) -> Any:
+    """The place of a whole number in a period of so many ticks, as `schema.queries.places_in_cycle`."""
+    rest = value % (tick * ticks)
+    # Backends differ in the sign of a remainder, so that it is made positive.
+    rest = ibis.ifelse(rest < 0, rest + tick * ticks, rest)
+    # The half keeps a quotient that the backend takes in double precision on the right side.
+    return ((rest - rest % tick + tick // 2) / tick).floor().cast("int64")

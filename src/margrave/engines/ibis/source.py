@@ -33,6 +33,7 @@ from margrave.engines.ibis.expressions import (
     interval,
     is_text,
     multiple,
+    place_in_cycle,
     store_column,
     text_bytes,
     whole,
@@ -45,7 +46,7 @@ from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
 from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.frame import Frame
 from margrave.schema.profile import PROFILE, profile
-from margrave.schema.queries import grids, histogram
+from margrave.schema.queries import grids, histogram, places_in_cycle
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import spellings
@@ -252,6 +253,15 @@ class PushdownSource(PrivateRows):
         return sum_counts(
             [Counts(result), _weigh_look(lambda array: grids(array, steps), values, counts[large])]
         )
+
+    def places_in_cycle(self, column: str, read: str, tick: int, ticks: int) -> Counts:
+        """Cells with a reading by their place in a period of so many ticks, see `schema.queries`: [ticks]."""
+        held = self._stored_column(column)
+        places_in_cycle(pa.array([], held.kind), read, tick, ticks, column)
+        if held.form != "int":
+            return self._weigh_values(column, lambda array: places_in_cycle(array, read, tick, ticks, column))
+        table, (number,) = self._select_values([held.read_numbers(read)])
+        return self._group_rows(table, place_in_cycle(number.value, tick, ticks), ticks)
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:

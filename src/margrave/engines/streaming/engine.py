@@ -191,6 +191,10 @@ class StreamSource(PrivateRows):
         """Cells with a reading by the first step they are a multiple of, as `schema.queries.grids`."""
         return self._sum(column, lambda part: part.grids(column, steps, read))
 
+    def places_in_cycle(self, column: str, read: str, tick: int, ticks: int) -> Counts:
+        """Cells with a reading by their place in a period of so many ticks, see `schema.queries`: [ticks]."""
+        return self._sum(column, lambda part: part.places_in_cycle(column, read, tick, ticks))
+
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:
         [spellings].

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
+from margrave.measure.discovery.cycles import find_cycles, open_cycles
+from margrave.measure.discovery.keys import find_keys, may_be_keys
 from margrave.measure.discovery.kinds import (
     as_written,
     may_be_written,
@@ -106,6 +108,7 @@ def needs(column: Column) -> frozenset[str]:
         looks.add("spread" if is_narrow(column) else "bounds")
     if isinstance(column, (Moment, Time)) or votes_on_numbers(column):
         looks.add("spelling")
+    looks |= open_cycles(column) | ({"distinct"} if may_be_keys(column) else set())
     looks |= {"marks"} if column.mark and not column.provisional else set()
     unsure = isinstance(column, Real) and not column.provisional
     return frozenset(looks | {"profile"} if unsure or column.format is None else looks)
@@ -188,6 +191,8 @@ class Discovery:
        the coarsest (`margrave.measure.discovery.values`); rows without a number are in no cell.
     6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
+       After 4, *distinct values* of whole numbers (`margrave.measure.discovery.keys`), or *hours* and
+       *weekdays* of moments and dates (`margrave.measure.discovery.cycles`).
     7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
        threshold are released (`search_values`), which costs a share of delta as well. Where they leave many
        rows without a code, *public lists*, *shapes*, *distinct values*, a search in several columns together,
@@ -396,10 +401,16 @@ class Discovery:
         (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
         looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
         known, marginal = NumericDiscovery(self._source, column, *looks).run()
-        if not text or not isinstance(known, Binned):
+        if not isinstance(known, Binned):
             return known, marginal
         ask = functools.partial(self._look, every_row=False)
-        return as_written(known, self._source, ask, unit, SHARES, needs(column)), marginal
+        known = find_cycles(known, self._source, ask, unit, SHARES, needs(column))
+        if may_be_keys(column):
+            most = self._ledger.neighbours.unit.max_rows
+            cost = unit * SHARES["distinct"]
+            self._tell(f"distinct values of {known.name}")
+            known = find_keys(known, self._source, self._gaussian, cost, most, rows_of(self._totals)[1])
+        return as_written(known, self._source, ask, unit, SHARES, needs(column)) if text else known, marginal
 
     def _least(self, weights: NDArray[np.float64]) -> float:
         """Least mass of a bin: twice the noise that a later one-way measurement will have."""

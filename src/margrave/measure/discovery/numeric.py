@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from margrave.measure.discovery.bins import cut_by, merge_rare
 from margrave.measure.discovery.occupancy import (
-    even_out,
     expected_counts,
+    keep_near,
     share_outside,
     spread_counts,
     trimmed_range,
@@ -25,6 +25,7 @@ from margrave.measure.discovery.ranges import (
     PLACE_CELLS,
     Spans,
     add_end,
+    choose_fineness,
     day_edges,
     nearest,
     number_edges,
@@ -76,6 +77,8 @@ SHARES = {
     "detail": Fraction(7),
     "atoms": Fraction(9, 4),
     "grids": Fraction(1),
+    "hours": Fraction(1, 2),
+    "weekdays": Fraction(1, 4),
     "spelling": Fraction(1, 2),
     "marks": Fraction(1, 4),
     "values": Fraction(10),
@@ -99,9 +102,6 @@ LEAVE_OCTAVE, LEAVE_CELL = 0.2, 0.02
 """Chance that the numbers end with a cell that holds some: with an octave, and with a smaller cell."""
 FINER_BOUNDS_WEIGHT = Fraction(1, 2)
 """Weight of the second look at bounds, taken out of that of both looks."""
-CELL_DEVIATIONS, MAX_LOOK_CELLS = 2.0, 512
-"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look. Cells
-are pooled afterwards as far as the counts suggest: bench/LOG.md, 2026-11-24."""
 REFINING = Fraction(1, 7), Fraction(1, 7)
 """Parts of what the looks at details cost that go to the first of them; the last has the rest."""
 PART_DEVIATIONS = 4.0
@@ -446,7 +446,8 @@ class NumericDiscovery:
         edges = np.unique(np.ceil(np.linspace(lower, upper, SPREAD_CELLS + 1))) * tick
         exact = functools.partial(self._between, edges)
         noisy, sigma = self.look(f"spread of {self.column.name}", exact, self.unit * SHARES["spread"], False)
-        return edges, even_out(noisy, sigma, self._rows(noisy), LEAVE_OCTAVE)
+        even = np.full(len(noisy), self._rows(noisy) / len(noisy))
+        return edges, keep_near(noisy, sigma, even, LEAVE_OCTAVE)
 
     def _ends(self) -> tuple[float, float]:
         """The declared bounds, the upper one of whole numbers left out; infinite where there is none."""
@@ -559,16 +560,6 @@ def is_narrow(column: Binned) -> bool:
     if isinstance(column, (Date, Moment)):
         return wide <= MOST_DAYS * (DAY if isinstance(column, Moment) else 1)
     return isinstance(column, Whole) and column.read == "number" and wide < MOST_VALUES
-
-
-def choose_fineness(rows: float, sigma: float) -> float:
-    """Share of MAX_LOOK_CELLS that the rows suffice for: CELL_DEVIATIONS deviations of noise in each cell.
-
-    Args:
-        rows: How many rows there are, about.
-        sigma: Standard deviation of the noise in each cell.
-    """
-    return float(np.clip(rows / (CELL_DEVIATIONS * sigma * MAX_LOOK_CELLS), 1 / MAX_LOOK_CELLS, 1.0))
 
 
 def _zeros(edges: Array, counts: Array) -> float:

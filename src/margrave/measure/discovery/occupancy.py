@@ -228,21 +228,20 @@ def _expect(
     return (chances[:, 1:] * given).sum(axis=1), 1.0 - chances[:, 0], evidence
 
 
-def even_out(noisy: Array, sigma: float, rows: float, leave: float) -> Array:
-    """Counts expected of a few equal cells: as far from even as noise does not explain, shape [cells].
+def keep_near(noisy: Array, sigma: float, prior: Array, leave: float) -> Array:
+    """Counts of a few cells: as far from those expected before as noise does not explain, shape [cells].
 
     Args:
         noisy: Noisy counts of the cells, of which there are four at least.
         sigma: Standard deviation of their noise.
-        rows: How many they hold, about.
+        prior: Counts expected before the look, in rows, shape [cells].
         leave: Chance that the numbers end with a cell that holds some.
     """
-    even = np.full(len(noisy), rows / len(noisy))
-    counts = expected_counts(noisy, sigma, even, leave=leave)[0]
+    counts = expected_counts(noisy, sigma, prior, leave=leave)[0]
     # What the cells differ by may be noise alone (James and Stein).
-    spread = float(((noisy - noisy.mean()) ** 2).sum())
+    spread = float(((noisy - prior - (noisy - prior).mean()) ** 2).sum())
     told = max(1.0 - (len(noisy) - 3) * sigma**2 / max(spread, 1e-9), 0.0)
-    return np.asarray(told * counts + (1.0 - told) * even)
+    return np.asarray(told * counts + (1.0 - told) * prior)
 
 
 def weigh_cells(noisy: Array, sigma: float | Array, prior: Array, near: bool = False) -> Array:

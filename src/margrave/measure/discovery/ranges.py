@@ -31,6 +31,9 @@ NEAR_ZERO = 1 / 4
 """Size of the nearer bound, as a share of the other's, up to which the range begins at zero."""
 UNIFORM_CELLS = 256
 """Equal-width cells in the second look, so that numbers far from zero (years) are resolved too."""
+CELL_DEVIATIONS, MAX_LOOK_CELLS = 2.0, 512
+"""Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look. Cells
+are pooled afterwards as far as the counts suggest: bench/LOG.md, 2026-11-24."""
 
 
 def number_edges(whole: bool) -> Array:
@@ -123,6 +126,16 @@ def reach_to_zero(edges: Array, counts: Array, held: tuple[int, int]) -> tuple[A
 
 SLIVER = 1e-6
 """Part of their size that edges are apart, at least: numbers are not seen more finely."""
+
+
+def choose_fineness(rows: float, sigma: float) -> float:
+    """Share of MAX_LOOK_CELLS that the rows suffice for: CELL_DEVIATIONS deviations of noise in each cell.
+
+    Args:
+        rows: How many rows there are, about.
+        sigma: Standard deviation of the noise in each cell.
+    """
+    return float(np.clip(rows / (CELL_DEVIATIONS * sigma * MAX_LOOK_CELLS), 1 / MAX_LOOK_CELLS, 1.0))
 
 
 def refined_edges(

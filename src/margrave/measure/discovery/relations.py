@@ -30,9 +30,9 @@ from margrave.measure.discovery.links import (
     find_candidates,
     pair_up,
 )
-from margrave.measure.discovery.numeric import Look, choose_fineness
+from margrave.measure.discovery.numeric import Look
 from margrave.measure.discovery.occupancy import weigh_cells
-from margrave.measure.discovery.ranges import refined_edges
+from margrave.measure.discovery.ranges import choose_fineness, refined_edges
 from margrave.measure.discovery.values import are_single
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import MIN_DEVIATIONS

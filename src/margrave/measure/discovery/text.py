@@ -60,6 +60,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from margrave.measure.discovery.keys import are_distinct
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import FoundTexts, Parts, find_texts, search_values
 from margrave.privacy.ledger.ledger import Ledger
@@ -101,9 +102,8 @@ LEAST_REST = 0.02
 """Share of the rows without a code of their own from which more is asked about them."""
 MOSTLY_LISTED = 0.5
 """Share of the rows with listed values from which a column is taken for one of categories."""
-MIN_DISTINCT_SHARE, MIN_SHAPED_SHARE = 0.9, 0.8
-"""Different texts a row from which a column holds keys or free text, and share of the rows in released shapes
-from which these are the pattern of keys."""
+MIN_SHAPED_SHARE = 0.8
+"""Share of the rows in released shapes from which these are the pattern of keys."""
 MIN_CODED_SHARE = 0.5
 """Share of the rows without a code that has to be in released shapes for a look at beginnings."""
 NUMBERS = re.compile(r"\[0-9\]\{([5-9]|[1-9][0-9])\}")
@@ -419,17 +419,13 @@ class TextSearch:
 
     def _are_unlike(self, column: Categorical, rest: float, spread: float) -> bool:
         """Whether nearly every row that is not listed has a text of its own; not where noise hides it."""
-        what, k = f"distinct values of {column.name}", self.ledger.neighbours.unit.max_rows
-        self.tell(what)
-        gaussian = self.gaussian.with_sensitivity(k * k)
+        self.tell(f"distinct values of {column.name}")
+        rho, max_rows = self.budget.unit * self.weights["distinct"], self.ledger.neighbours.unit.max_rows
+        count = functools.partial(self._count_rest, column)
+        return are_distinct(column.name, self.gaussian, rho, max_rows, (rest, spread), count)
 
-        def exact() -> list[Counts]:
-            return [np.array([sum(1 for _ in self._rest(column))], dtype=np.int64)]
-
-        (found,), sigma = gaussian.ask([what], self.budget.unit * self.weights["distinct"], exact)
-        doubt = 2.0 * math.hypot(sigma, spread)
-        # Noise of the number of texts and of the rows both blur the share; a wide blur decides nothing.
-        return doubt < MIN_DISTINCT_SHARE / 2 * rest and float(found[0]) >= MIN_DISTINCT_SHARE * rest - doubt
+    def _count_rest(self, column: Categorical) -> int:
+        return sum(1 for _ in self._rest(column))
 
     def _keys(self, column: Categorical, shapes: dict[str, float], rest: float, delta: Fraction) -> Column:
         """New keys of released shapes where these cover nearly all rows; else the column is left out."""

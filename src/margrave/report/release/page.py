@@ -55,7 +55,18 @@ from margrave.report.release.summary import (
     rules_box,
 )
 from margrave.report.release.usefulness import Usefulness, judge_release
-from margrave.schema.columns import Binned, Column, Identifier, Listed, Omitted, Relative, Temporal
+from margrave.schema.columns import (
+    Binned,
+    Column,
+    Date,
+    Identifier,
+    Integer,
+    Listed,
+    Moment,
+    Omitted,
+    Relative,
+    Temporal,
+)
 from margrave.schema.constraints.rules import Determines, Rule
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema, describe_found_ranges
@@ -232,7 +243,7 @@ def _values(column: Column) -> Markup:
         low, high = _ends(column)
         bins = f"{count(column.present)} bin{'s' if column.present != 1 else ''} from {low} to {high}"
         fine = f", decoded by {count(len(column.weights))} finer cells" if column.weights else ""
-        return join(bins + fine + _grids(column))
+        return join(bins + fine + _grids(column) + _repeats(column))
     if isinstance(column, Relative):
         return join(column.sentence)
     if isinstance(column, Identifier):
@@ -269,6 +280,15 @@ def _grids(column: Binned) -> str:
         if share >= LEAST_SHARE
     ]
     return "; " + ", ".join(shown)
+
+
+def _repeats(column: Binned) -> str:
+    """What decoding knows of hours, weekdays and keys."""
+    if isinstance(column, Integer):
+        return "; no number twice" if column.unique else ""
+    cycles = ["hours"] if isinstance(column, Moment) and column.hours is not None else []
+    cycles += ["weekdays"] if isinstance(column, (Date, Moment)) and column.weekdays is not None else []
+    return f"; drawn by {' and '.join(cycles)}" if cycles else ""
 
 
 def _list_values(column: Listed) -> Markup:

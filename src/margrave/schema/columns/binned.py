@@ -382,6 +382,7 @@ class Integer(Whole, SpeltNumber):
     """
 
     kind: ClassVar[str] = "integer"
+    unique: bool = False
 
 
 @final

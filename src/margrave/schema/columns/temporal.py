@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
@@ -92,6 +93,29 @@ def check_spelling(column: Temporal, spelling: object) -> None:
         )
 
 
+def check_weights(column: Temporal, part: str, count: int) -> None:
+    """Make weights of hours or weekdays a tuple of floats; None stays.
+
+    Raises:
+        SchemaError: They are not that many numbers, one is negative, or none is above 0.
+    """
+    given = getattr(column, part)
+    if given is None:
+        return
+    try:
+        weights = tuple(float(weight) for weight in given)
+    except (TypeError, ValueError):
+        weights = ()
+    fit = all(0.0 <= weight < math.inf for weight in weights) and sum(weights) > 0.0
+    if len(weights) != count or not fit:
+        where, constraint = (
+            f"{part} of column {column.name!r}",
+            f"{count} weights, none negative, one above 0",
+        )
+        raise SchemaError(invalid(where, constraint, "Leave it out, or give all.", got=given))
+    object.__setattr__(column, part, weights)
+
+
 def _moment(value: datetime.datetime) -> int:
     if value.tzinfo is not None:
         value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
@@ -114,6 +138,8 @@ class Date(Temporal):
             nearest bin (False).
         format: How texts have the date, if not as ISO 8601, as in "%m/%d/%Y" or "%-d.%-m.%y"; left
             out, it is found, but not between strict bounds.
+        weekdays: A weight of each day of the week, Monday first, by which days are drawn inside a bin, as in
+            (1, 1, 1, 1, 1, 0, 0); left out, it is discovered together with the bins.
         binning, rare, fine, weights, grids: As for `Integer`.
 
     Example:
@@ -123,6 +149,11 @@ class Date(Temporal):
 
     kind: ClassVar[str] = "date"
     read: ClassVar[str] = "date"
+    weekdays: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        Temporal.__post_init__(self)
+        check_weights(self, "weekdays", 7)
 
     def _whole(self, value: Any) -> float | None:
         if isinstance(value, datetime.datetime):
@@ -151,6 +182,9 @@ class Moment(Temporal):
         missing: True if values may be missing, False if none ever is; left out, it is discovered.
         strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
             nearest bin (False).
+        hours: A weight of each hour of the day, from midnight on, by which moments are drawn inside a bin;
+            left out, it is discovered together with the bins. Of a column with a zone the hours are of UTC.
+        weekdays: A weight of each day of the week, Monday first, likewise.
         binning, rare, fine, weights, grids: As for `Integer`.
         zone: Name of the time zone the values are shown in, as in "Europe/Berlin" or "UTC"; the numbers are
             of UTC then. None for moments without a zone, the wall clock's.
@@ -166,11 +200,15 @@ class Moment(Temporal):
 
     kind: ClassVar[str] = "moment"
     read: ClassVar[str] = "moment"
+    hours: tuple[float, ...] | None = None
+    weekdays: tuple[float, ...] | None = None
     zone: str | None = None
     spelling: str = "T00:00:00"
 
     def __post_init__(self) -> None:
         Temporal.__post_init__(self)
+        check_weights(self, "hours", 24)
+        check_weights(self, "weekdays", 7)
         check_spelling(self, self.spelling)
 
     def _whole(self, value: Any) -> float | None:

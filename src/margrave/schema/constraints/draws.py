@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns import Binned, Column, Temporal, Whole
-from margrave.schema.columns.relative import Relative, in_turn
+from margrave.schema.columns.relative import LIMIT, Relative, in_turn
 from margrave.schema.constraints.elimination import ROUNDING
 from margrave.schema.constraints.numbers import Floats, NumberRules, Truths
+from margrave.schema.cycles import Cycle
 from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
@@ -316,7 +317,7 @@ def _relative(column: Relative, codes: Codes, base: Drawn, dtype: str, rng: np.r
     if column.follows:
         coded = np.where(absent & ~base.absent, overall, coded)
         absent = base.absent
-    part = in_bins(coded.astype(np.uint32), column.part, rng)
+    part = _draw_parts(coded, column, base.numbers, rng)
     numbers = _combine_parts(column, part, base.numbers)
     numbers = _round_to_grid(column, numbers, part, rng)
     numbers = _bound_numbers(column, _store_numbers(numbers, column.own, dtype), base.numbers)
@@ -325,6 +326,18 @@ def _relative(column: Relative, codes: Codes, base: Drawn, dtype: str, rng: np.r
         own = draw_overall(column.own, len(codes), rng)
         numbers = np.where(by_itself, _store_numbers(own, column.own, dtype), numbers)
     return Drawn(numbers, absent)
+
+
+def _draw_parts(
+    bins: NDArray[np.int64], column: Relative, base: NDArray[Any], rng: np.random.Generator
+) -> NDArray[Any]:
+    """A difference or quotient in each row's bin, shape [rows]; one that leads to a moment or a date by the
+    hours and weekdays of these."""
+    cycle = Cycle.of(column.own)
+    if cycle is None or not isinstance(column.part, Whole):
+        return in_bins(bins.astype(np.uint32), column.part, rng)
+    start = np.clip(column.comparison.base_in_unit(base), -LIMIT, LIMIT).astype(np.int64)
+    return whole_numbers(bins, column.part, rng, cycle, start)
 
 
 def draw_overall(column: Binned, rows: int, rng: np.random.Generator) -> NDArray[Any]:

@@ -21,6 +21,7 @@ from margrave.schema.columns import (
     Boolean,
     Column,
     Identifier,
+    Integer,
     Listed,
     Moment,
     Scalar,
@@ -30,7 +31,7 @@ from margrave.schema.columns import (
 )
 from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.columns.identifier import draw_texts, keys
-from margrave.schema.draws import real_numbers, whole_numbers
+from margrave.schema.draws import real_numbers, unique_numbers, whole_numbers
 from margrave.schema.encoded import Codes
 from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
@@ -274,7 +275,7 @@ def _decode_binned(
     bins = np.where(absent, 0, codes).astype(np.int64)
     textual = bool(column.format) and (kind is None or forms.is_text_type(kind))
     if isinstance(column, Whole):
-        drawn = whole_numbers(bins, column, rng) if drawn is None else drawn
+        drawn = _draw_whole(bins, absent, column, rng) if drawn is None else drawn
         if textual:
             return _write_values(pa.array(drawn, mask=absent), column)
         if _is_temporal(column, kind):
@@ -286,6 +287,13 @@ def _decode_binned(
     if textual:
         return _write_values(pa.array(drawn, mask=absent), column)
     return _numbers(drawn, absent, column, kind)
+
+
+def _draw_whole(bins: Any, absent: Any, column: Whole, rng: np.random.Generator) -> Any:
+    """A number in each row's bin, none twice among the present ones where the column is of keys."""
+    if isinstance(column, Integer) and column.unique:
+        return unique_numbers(bins, column, rng, np.flatnonzero(~absent))
+    return whole_numbers(bins, column, rng)
 
 
 def _write_values(values: Any, column: Binned) -> Any:
