@@ -44,6 +44,8 @@ BOUNDS = Schema(
     )
 )
 """What a hospital would declare without a look at the rows."""
+NIGHT = ("00", "01", "02", "03", "04", "05")
+"""Hours of the night, as texts have them."""
 QUANTILES = (0.1, 0.5, 0.9)
 MEASURED = ("age", "stay", "procedures", "systolic", "temperature", "charge", "paid")
 """Numbers whose means and quantiles are compared."""
@@ -150,6 +152,7 @@ def score_rows(table: pd.DataFrame, real: pd.DataFrame) -> dict[str, Any]:
         "discharged_missing": float(day["discharged"].isna().mean()),
         "paid_above_charged": _share(paid > charge),
         "arrival_on_day_of_admission": _share(day["arrival"] == day["admitted"]),
+        "arrived_at_night": _share(table["arrival"].astype(str).str[11:13].isin(NIGHT)),
         "born_after_admission": _share(day["born"] > day["admitted"]),
         "zip_of_five_digits": float(table["zip"].fillna("").astype(str).map(_is(ZIP)).mean()),
         "visit_in_pattern": float(visit.map(_is(VISIT)).mean()),

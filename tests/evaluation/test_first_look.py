@@ -37,7 +37,7 @@ def visits(seed: int, rows: int = ROWS) -> pd.DataFrame:
         {
             "came": came.astype(str),
             "left": (came + rng.poisson(3, rows)).astype(str),
-            "arrived": (came.astype("datetime64[m]") + rng.integers(0, 1440, rows)).astype("datetime64[s]"),
+            "arrived": (came.astype("datetime64[m]") + rng.integers(480, 1080, rows)).astype("datetime64[s]"),
             "charge": [f"{value:.2f}" for value in charge],
             "paid": [f"{value:.2f}" for value in np.floor(80 * charge) / 100],
             "code": [f"{place:05d}" for place in 101 * rng.integers(1, 12, rows)],
@@ -77,7 +77,13 @@ def test_another_draw_of_the_rows_keeps_all_and_every_kind_is_found() -> None:
         *("order: came <= left", "order: paid <= charge", "equality: came = arrived (day)"),
         "dependency: ward follows from code",
         *("missing: glucose and insulin together", "rank: charge with paid", "codes: code"),
-        *("new values: code", "spelling: code", "spelling: key", "spelling: charge"),
+        *(
+            "calendar: hours of arrived",
+            "new values: code",
+            "spelling: code",
+            "spelling: key",
+            "spelling: charge",
+        ),
     }
     # A key must not come back, so it is no loss that it does not.
     assert not {"codes: key", "new values: key"} & set(score.parts)
@@ -94,6 +100,12 @@ def test_another_draw_of_the_rows_keeps_all_and_every_kind_is_found() -> None:
         ("paid", np.roll, {"order: paid <= charge", "rank: charge with paid"}, "paid is above charge in"),
         ("ward", np.roll, {"dependency: ward follows from code"}, "ward is as code says in"),
         ("insulin", np.roll, {"missing: glucose and insulin together"}, "is missing without the other in"),
+        (
+            "arrived",
+            lambda values, _: [value[:11] + "0" + value[12:] for value in values],
+            {"calendar: hours of arrived"},
+            "of its rows would have to move for arrived to have the real hours.",
+        ),
         (
             "code",
             lambda values, _: [value.lstrip("0") for value in values],

@@ -2,8 +2,9 @@
 
 A `Finding` is one relation of the real table, with how much of it the synthetic table keeps. Findings are
 made in three parts: pairs of columns (orders, equalities, missing values, rank correlations), columns of
-labels that follow from others, such as a state from a county, and single columns (codes that come back,
-values that no real row has, spelling). `look_first` gathers them and `FirstLook` makes one number of them.
+labels that follow from others, such as a state from a county, and single columns (hours and weekdays, codes
+that come back, values that no real row has, spelling). `look_first` gathers them and `FirstLook` makes one
+number of them.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Binned, Listed, Temporal
 from margrave.schema.columns.identifier import shape_of
+from margrave.schema.cycles import HOUR
+from margrave.schema.storage.clock import DAY
 
 Numbers = NDArray[np.float64]
 Truths = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 Counts = NDArray[np.int64]
 
-FINDING_KINDS = ("order", "equality", "dependency", "missing", "rank", "codes", "new values", "spelling")
+FINDING_KINDS = (
+    *("order", "equality", "dependency", "missing", "rank", "calendar", "codes", "new values", "spelling"),
+)
 """The kinds of findings, in the order in which they are told."""
 
 
@@ -244,6 +249,47 @@ def find_ranks(columns: Sequence[OrderedColumn]) -> list[Finding]:
     return found
 
 
+MIN_UNEVEN = 0.1
+"""Least total variation of hours or weekdays from even ones that a person would see."""
+CYCLES = (("hours", HOUR, 24), ("weekdays", DAY, 7))
+"""What comes back each day and week: its ticks in microseconds and in number."""
+
+
+def find_calendar(columns: Sequence[OrderedColumn]) -> list[Finding]:
+    """Hours of the day and days of the week that real moments and dates prefer, see `MIN_UNEVEN`."""
+    dated = [column for column in columns if column.scale in ("date", "moment")]
+    found = [_compare_ticks(column, *cycle) for column in dated for cycle in CYCLES]
+    return [finding for finding in found if finding is not None]
+
+
+def _compare_ticks(column: OrderedColumn, what: str, tick: int, ticks: int) -> Finding | None:
+    """How far apart both tables are in one cycle; None where all its ticks are alike or it has none."""
+    unit = tick if column.scale == "moment" else tick // DAY
+    if not unit:
+        return None
+    (real, rows), (synthetic, made) = (
+        _share_ticks(side, unit, ticks) for side in (column.real, column.synthetic)
+    )
+    if not rows:
+        return None
+    # What a draw of so many rows is off by, in the mean: it is neither seen nor a loss.
+    noise = [0.4 * float(np.sqrt(ticks * total)) for total in (1 / rows, 1 / rows + 1 / max(made, 1))]
+    uneven = total_variation(real, np.full(ticks, 1 / ticks)) - noise[0]
+    if uneven < MIN_UNEVEN:
+        return None
+    off = total_variation(real, synthetic) if made else 1.0
+    words = f"{off:.1%} of its rows would have to move for {column.name} to have the real {what}."
+    kept = share_kept(0.0, max(off - noise[1], 0.0), uneven)
+    return Finding("calendar", f"{what} of {column.name}", kept, words)
+
+
+def _share_ticks(numbers: Numbers, unit: int, ticks: int) -> tuple[Numbers, int]:
+    """Shares of the numbers that are there by tick of the cycle, shape [ticks], and how many these are."""
+    known = numbers[~np.isnan(numbers)]
+    places = np.minimum(np.mod(known, unit * ticks) // unit, ticks - 1).astype(np.int64)
+    return np.bincount(places, minlength=ticks) / max(known.size, 1), known.size
+
+
 MIN_ROWS_A_VALUE = 10.0
 """Real rows a value of the column that decides in the mean; from fewer, anything would follow."""
 MAX_CHANCE = 0.9
@@ -453,6 +499,7 @@ def look_first(task: Task) -> list[Finding]:
     found += find_dependencies(_sample_labels(task))
     found += find_missing(*[_find_missing(task, rows) for rows in (True, False)])
     found += find_ranks(columns)
+    found += find_calendar(columns)
     found += find_codes(task)
     found += find_spellings(task)
     return sorted(found, key=lambda finding: FINDING_KINDS.index(finding.kind))

@@ -232,8 +232,8 @@ _ALL: tuple[Metric, ...] = (
         Facts(
             "first_look",
             "How much of what a person checks first is kept: orders and equalities of columns, values "
-            "missing together, strong rank correlations, codes, and how values are written; the mean over "
-            "these kinds.",
+            "missing together, strong rank correlations, hours and weekdays, codes, and how values are "
+            "written; the mean over these kinds.",
             title="First look",
             group="First look",
             better="higher",
