@@ -43,7 +43,7 @@ from margrave.evaluation.review import score_metrics
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.task import Task
 from margrave.files import write_table
-from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.columns import Binned, Column, Date, Listed, Moment
 from margrave.schema.columns.binned import SpeltNumber
 
 RESULTS = Path(__file__).parents[1] / "results" / "declared.jsonl"
@@ -64,13 +64,29 @@ def make_table(word: str, rows: int) -> tuple[Any, Unit | None]:
 
 
 def find_facts(path: Path, names: list[str], full: Schema) -> Schema:
-    """The schema of the rows, with the spelling of numbers in the text file. **Not private.**"""
+    """The schema of the rows as the text file has them: dates and spelt numbers. **Not private.**"""
     text = pd.read_csv(path, dtype=str, keep_default_na=False)[names]
-    return full.replace(
+    spelt: list[Column] = [
         dataclasses.replace(column, spelling=_spell(text[column.name]))
         for column in full.columns
         if isinstance(column, SpeltNumber)
-    )
+    ]
+    # pandas has days as moments, and writes them as dates.
+    spelt += [
+        Date(
+            name=column.name,
+            lower=column.spell(column.lower)[:10],
+            upper=column.spell(column.upper)[:10],
+            missing=column.missing,
+            strict=False,
+        )
+        for column in full.columns
+        if isinstance(column, Moment)
+        and column.lower is not None
+        and column.upper is not None
+        and text[column.name].str.fullmatch(r"([0-9]{4}-[0-9]{2}-[0-9]{2})?").all()
+    ]
+    return full.replace(spelt)
 
 
 def _spell(text: Any) -> str:
