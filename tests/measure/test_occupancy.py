@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,12 +12,14 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from margrave import Synthesizer
+from margrave.errors import SchemaError
 from margrave.measure.discovery import occupancy
 from margrave.measure.discovery.occupancy import (
     DEVIATIONS_OUTSIDE,
     LEAST_NEAR_GROUPS,
     average_counts,
     expected_counts,
+    find_reach,
     keep_near,
     share_outside,
     spread_counts,
@@ -24,8 +28,9 @@ from margrave.measure.discovery.occupancy import (
 )
 from margrave.measure.discovery.ranges import number_edges, number_prior
 from margrave.schema.columns import Integer, Real
-from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
+from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE, fade_factors
 from margrave.schema.schema import Schema
+from margrave.tables.numbers import doubts_of, scores_of
 
 SIGMA = 40.0
 PLACES = np.arange(200)
@@ -322,3 +327,44 @@ def test_few_days_between_declared_bounds_are_merged_by_more_than_two() -> None:
         near.append(float(np.abs(weigh_cells(noisy, 60.0, truth, near=True) - truth).mean()))
         far.append(float(np.abs(average_counts(noisy, 60.0, truth)[0] - truth).mean()))
     assert np.mean(near) < 0.8 * np.mean(far)
+
+
+def test_weights_beyond_the_reach_add_alike_to_a_mean() -> None:
+    edges = np.array([-64.0, -8.0, -1.0, 0.0, 4.0, 8.0, 64.0, 1024.0])
+    weights = np.array([10.0, 10.0, 500.0, 4000.0, 300.0, 20.0, 10.0])
+    assert find_reach(weights, 100.0, edges) == (-1.0, 8.0)
+    assert find_reach(weights, 400.0, edges) == (-1.0, 4.0)  # 330 rows from 4 on, 520 below 0
+    assert find_reach(weights, 1e6, edges) == (-64.0, 1024.0)  # then nothing says where rows are
+    assert fade_factors(edges, (-1.0, 8.0)) == pytest.approx([1 / 64, 1 / 8, 1, 1, 1, 1 / 8, 1 / 128])
+    assert fade_factors(edges, (0.0, 4.0)) == pytest.approx([1, 1, 1, 1, 1 / 2, 1 / 16, 1 / 256])
+    assert fade_factors(edges, ()).tolist() == [1.0] * 7
+
+
+def test_one_octave_of_noise_does_not_ruin_a_mean() -> None:
+    """Counts of one to seven, and noise of a twentieth of the rows: far cells have a few rows each."""
+    edges = np.concatenate([np.arange(-2.0, 9.0), 2.0 ** np.arange(4, 15)])
+    rng, truth = np.random.default_rng(5), np.zeros(len(edges) - 1)
+    truth[2:9] = [4000, 2600, 1400, 800, 400, 200, 80]
+    prior = np.full(len(truth), 10_000 / len(truth))
+    middle, faded, plain = (edges[:-1] + edges[1:]) / 2, list[float](), list[float]()
+    for _ in range(60):
+        weights = weigh_cells(truth + 400.0 * rng.standard_normal(len(truth)), 400.0, prior)
+        plain.append(float(weights @ middle / weights.sum()))
+        weights = weights * fade_factors(edges, find_reach(weights, 400.0, edges))
+        faded.append(float(weights @ middle / weights.sum()))
+    assert np.percentile(faded, 80) < 0.5 * np.percentile(plain, 80)
+
+
+def test_what_fades_is_as_doubtful_as_before() -> None:
+    """A mean is nearer, and its interval no surer: rows may be where weights say few are."""
+    edges, weights = (0.0, 4.0, 8.0, 1024.0), (9000.0, 900.0, 50.0)
+    plain = Real(name="x", edges=(0.0, 4.0, 1024.0), fine=edges, weights=weights, noise=200.0, strict=False)
+    reach = (0.0, 8.0)
+    less = tuple((np.array(weights) * fade_factors(np.array(edges), reach)).tolist())
+    faded = dataclasses.replace(plain, weights=less, reach=reach, missing=False)
+    plain = dataclasses.replace(plain, missing=False)
+    assert scores_of(faded)[1] < 0.5 * scores_of(plain)[1]
+    assert doubts_of(faded)[1] > 0.9 * doubts_of(plain)[1]
+    assert Schema.from_json(Schema((faded,)).to_json())["x"] == faded
+    with pytest.raises(SchemaError, match="reach of column 'x' must be two numbers or none"):
+        dataclasses.replace(plain, reach=(1.0,))

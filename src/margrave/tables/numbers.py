@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Boolean, Column, Integer, Listed, Relative, Whole
-from margrave.schema.columns.binned import SpeltNumber
+from margrave.schema.columns.binned import SpeltNumber, fade_factors
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
 
@@ -315,13 +315,15 @@ def _moments(column: SpeltNumber) -> tuple[Floats, Floats, Floats]:
     means = np.bincount(bins, weights * middles, count) / held
     apart = (middles - means[bins]) ** 2
     variances = np.bincount(bins, weights * (own + apart), count) / held
-    off = MODEL_DOUBT * np.minimum(weights, column.noise) * column.noise
+    # Weights that fade are no surer than the counts that were expected.
+    expected = weights / fade_factors(np.append(starts, ends[-1]), column.reach)
+    off = MODEL_DOUBT * np.minimum(expected, column.noise) * column.noise
     doubts = np.bincount(bins, off * apart, count) / held**2
     if not column.strict and column.noise > 0.0:
         outside, numbers = BEYOND * column.noise, (first + means)[bins]
-        cell, square = _doubt_beyond(starts, ends, weights, numbers, outside)
+        cell, square = _doubt_beyond(starts, ends, expected, numbers, outside)
         doubts[bins[cell]] += square / held[bins[cell]] ** 2
-        mirrored = (-ends[::-1], -starts[::-1], weights[::-1], -numbers[::-1])
+        mirrored = (-ends[::-1], -starts[::-1], expected[::-1], -numbers[::-1])
         cell, square = _doubt_beyond(*mirrored, outside)
         doubts[bins[-1 - cell]] += square / held[bins[-1 - cell]] ** 2
     return first + means, variances, doubts

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.bins import cut_by, merge_rare
 from margrave.measure.discovery.occupancy import (
     expected_counts,
+    find_reach,
     keep_near,
     share_outside,
     spread_counts,
@@ -62,7 +63,7 @@ from margrave.measure.discovery.values import (
 from margrave.measure.mechanisms.partition import may_be_missing
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
-from margrave.schema.columns.binned import DEFAULT_BINS
+from margrave.schema.columns.binned import DEFAULT_BINS, fade_factors
 from margrave.schema.storage.clock import DAY
 from margrave.schema.storage.spelling import SPELLINGS
 
@@ -176,6 +177,11 @@ class NumericDiscovery:
         start = self._first_looks()
         seen = self._details(start.edges, start.counts, start.multiples.step)
         found = self._with_atoms(seen, start.multiples.step)
+        noise = float(np.sqrt(found.variances.mean()))
+        # Days and times have no octaves, and between bounds that are near no number is far out.
+        far = self.column.read == "number" and not is_narrow(self.column)
+        reach = find_reach(found.weights, noise, found.edges) if far else ()
+        found = dataclasses.replace(found, weights=found.weights * fade_factors(found.edges, reach))
         tails = self._tails(found, self._rows(np.append(seen.absent, seen.noisy)), start.bounds)
         found = weigh_tails(found, tails)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
@@ -191,7 +197,8 @@ class NumericDiscovery:
             edges=tuple(parts[0].tolist()),
             fine=tuple(parts[1].tolist()),
             weights=tuple(parts[2].tolist()),
-            noise=float(np.sqrt(found.variances.mean())),
+            noise=noise,
+            reach=reach,
             grids=self._grids(start.multiples, found),
             missing=may_be_missing(self.column, seen.absent, seen.doubt),
             strict=False,

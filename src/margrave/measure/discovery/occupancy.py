@@ -272,6 +272,26 @@ def weigh_cells(noisy: Array, sigma: float | Array, prior: Array, near: bool = F
     return weights
 
 
+def find_reach(weights: Array, rows: float, edges: Array) -> tuple[float, float]:
+    """The ends of the cells beyond either of which fewer than so many rows are expected, all together.
+
+    What is expected beyond fades (`fade_factors`). Without it a few rows in the thousands made a mean of 1 a
+    mean of 8 where one octave in fifty was more than three deviations of its noise above 0: bench/LOG.md,
+    2026-11-29.
+
+    Args:
+        weights: Expected counts, none negative, shape [cells].
+        rows: A standard deviation of the noise in a cell: rows of which there are fewer are not evident even
+            together.
+        edges: Shape [cells + 1].
+    """
+    upper = np.flatnonzero(np.cumsum(weights[::-1])[::-1] >= rows)
+    lower = np.flatnonzero(np.cumsum(weights) >= rows)
+    if not len(upper):
+        return float(edges[0]), float(edges[-1])
+    return float(edges[lower[0]]), float(edges[upper[-1] + 1])
+
+
 def _emissions(noisy: Array, sigma: Array, means: Array) -> tuple[Array, Array]:
     """Log likelihood of each state, [cells, 1 + levels], and the mean count given each level, [cells,
     levels].

@@ -53,6 +53,26 @@ def check_format(written: object, read: str, name: str) -> None:
         raise SchemaError(str(error)) from None
 
 
+def fade_factors(edges: NDArray[np.float64], reach: tuple[float, ...]) -> NDArray[np.float64]:
+    """By what the weights of cells beyond a reach are multiplied: shape [cells].
+
+    A cell c times as far from 0 as the end of the reach has one part in c, as under the law of Pareto of
+    index 1, so that each octave adds alike to a mean.
+
+    Args:
+        edges: Shape [cells + 1].
+        reach: The lower and the upper end, the first where it is below 0 and the second where it is above; or
+            none, for no fading.
+    """
+    factors = np.ones(len(edges) - 1)
+    if reach:
+        low, high = reach
+        above, below = (edges[:-1] >= high) & (high > 0), (edges[1:] <= low) & (low < 0)
+        factors[above] = high / edges[1:][above]
+        factors[below] = low / edges[:-1][below]
+    return factors
+
+
 BINNINGS = ("adaptive", "uniform", "quantile", "privtree")
 """How discovery cuts bins; all are post-processing of one noisy histogram, see
 `margrave.measure.discovery.bins`.
@@ -79,6 +99,8 @@ class Binned(Column):
             inside a bin.
         weights: Non-negative weight of each fine cell; released or public, never exact private counts.
         noise: Standard deviation of the noise that a weight has, in rows; 0 where weights are public.
+        reach: The ends beyond which weights are less than the counts that were expected, the farther out the
+            less (`fade_factors`); none where they are these counts everywhere.
         grids: Rounding that decoding keeps up: pairs of a step and the share of values drawn on whole
             multiples of it, the coarsest first, shares adding up to 1 at most. A step below 1 is one over a
             whole number.
@@ -101,6 +123,7 @@ class Binned(Column):
     fine: tuple[float, ...] | None = None
     weights: tuple[float, ...] | None = None
     noise: float = 0.0
+    reach: tuple[float, ...] = ()
     grids: tuple[tuple[float, float], ...] = ()
     binning: str = "adaptive"
     rare: float = 0.0
@@ -130,6 +153,7 @@ class Binned(Column):
             where = f"noise of column {self.name!r}"
             raise SchemaError(invalid(where, "finite and 0 or more", "Leave it out.", got=self.noise))
         self._check_grids()
+        self._check_reach()
         self._check_rare(self.rare)
         if self.binning not in BINNINGS:
             raise SchemaError(
@@ -202,6 +226,13 @@ class Binned(Column):
                     "Give one weight for each pair of neighbouring fine edges.",
                 )
             )
+
+    def _check_reach(self) -> None:
+        given = self.reach
+        if not isinstance(given, tuple) or not all(map(_is_number, given)) or len(given) not in (0, 2):
+            where = f"reach of column {self.name!r}"
+            raise SchemaError(invalid(where, "two numbers or none", "Leave it out.", got=given))
+        object.__setattr__(self, "reach", tuple(map(float, given)))
 
     def _check_grids(self) -> None:
         """Take the grids as pairs of floats, found to be in order and within 1 in all."""
