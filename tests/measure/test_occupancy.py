@@ -19,6 +19,7 @@ from margrave.measure.discovery.occupancy import (
     LEAST_NEAR_GROUPS,
     average_counts,
     expected_counts,
+    fade_cells,
     find_reach,
     keep_near,
     share_outside,
@@ -27,7 +28,7 @@ from margrave.measure.discovery.occupancy import (
     weigh_cells,
 )
 from margrave.measure.discovery.ranges import number_edges, number_prior
-from margrave.schema.columns import Integer, Real
+from margrave.schema.columns import Integer, Real, Relative
 from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE, fade_factors
 from margrave.schema.schema import Schema
 from margrave.tables.numbers import doubts_of, scores_of
@@ -368,3 +369,30 @@ def test_what_fades_is_as_doubtful_as_before() -> None:
     assert Schema.from_json(Schema((faded,)).to_json())["x"] == faded
     with pytest.raises(SchemaError, match="reach of column 'x' must be two numbers or none"):
         dataclasses.replace(plain, reach=(1.0,))
+
+
+def test_flags_have_no_other_numbers_and_amounts_none_below_zero() -> None:
+    edges = np.array([-64.0, -8.0, 0.0, 1.0, 2.0, 4.0, 64.0, 1024.0])
+    flags = np.array([3.0, 5.0, 4000.0, 900.0, 20.0, 5.0, 5.0])
+    reach = find_reach(flags, 100.0, edges)
+    assert reach == (0.0, 2.0)
+    assert fade_cells(flags, edges, reach, 100.0, True).tolist() == [0.0, 0.0, 4000.0, 900.0, 0.0, 0.0, 0.0]
+    # Other numbers may lie between 1 and 2, and what is less than evident fades.
+    plain = fade_cells(flags, edges, reach, 100.0, False)
+    assert plain.tolist() == [0.0, 0.0, 4000.0, 900.0, 10.0, 5.0 / 32, 5.0 / 512]
+    # Rows that are evident together stay, and so does everything where noise tells nothing.
+    assert fade_cells(flags, edges, (-8.0, 4.0), 100.0, True)[[1, 4]].tolist() == [5.0, 20.0]
+    assert (fade_cells(flags, edges, reach, 1_000.0, True) > 0).all()
+
+
+def test_flags_come_back_as_flags() -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {f"f{place}": (rng.random(4_000) < 0.02 + 0.02 * place).astype(int) for place in range(25)}
+    )
+    synthesis = Synthesizer("independent", epsilon=1.0, not_private_test_seed=0).fit(table)
+    rows = synthesis.sample_arrow(rng=0)
+    values = [set(rows[name].unique().to_pylist()) for name in rows.column_names]
+    assert np.mean([found <= {0, 1} for found in values]) > 0.8
+    assert not any(isinstance(column, Relative) for column in synthesis.schema.columns)
+    assert min(min(found) for found in values) == 0

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from margrave.schema.columns import Binned, Column, Date, Moment, Temporal
+from margrave.schema.columns import Binned, Column, Date, Moment, Temporal, Whole
 from margrave.schema.columns.relative import Comparison
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.schema import Schema
@@ -91,12 +91,20 @@ class Link:
 
 
 def eligible_columns(schema: Schema) -> list[Binned]:
-    """The columns that may be related: bins and weights were found, and no rule speaks of them."""
+    """The columns that may be related: bins and weights were found, and no rule speaks of them.
+
+    Flags are left out: that two of them are mostly equal says little, and a difference from another number
+    may be any.
+    """
     ruled = {name for rule in schema.rules for name in rule.names}
     return [
         column
         for column in schema.columns
-        if isinstance(column, Binned) and column.name not in ruled and column.weights and column.present > 1
+        if isinstance(column, Binned)
+        and column.name not in ruled
+        and column.weights
+        and column.present > 1
+        and not (isinstance(column, Whole) and float(np.ptp(column.edge_array)) <= 2)
     ]
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.bins import cut_by, merge_rare
 from margrave.measure.discovery.occupancy import (
     expected_counts,
+    fade_cells,
     find_reach,
     keep_near,
     share_outside,
@@ -63,7 +64,7 @@ from margrave.measure.discovery.values import (
 from margrave.measure.mechanisms.partition import may_be_missing
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
-from margrave.schema.columns.binned import DEFAULT_BINS, fade_factors
+from margrave.schema.columns.binned import DEFAULT_BINS
 from margrave.schema.storage.clock import DAY
 from margrave.schema.storage.spelling import SPELLINGS
 
@@ -181,7 +182,9 @@ class NumericDiscovery:
         # Days and times have no octaves, and between bounds that are near no number is far out.
         far = self.column.read == "number" and not is_narrow(self.column)
         reach = find_reach(found.weights, noise, found.edges) if far else ()
-        found = dataclasses.replace(found, weights=found.weights * fade_factors(found.edges, reach))
+        if reach:
+            weights = fade_cells(found.weights, found.edges, reach, noise, isinstance(self.column, Whole))
+            found = dataclasses.replace(found, weights=weights)
         tails = self._tails(found, self._rows(np.append(seen.absent, seen.noisy)), start.bounds)
         found = weigh_tails(found, tails)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))
@@ -413,7 +416,7 @@ class NumericDiscovery:
             coarse, counts, (start, stop) = self._closer(*place, whole, counts[start:stop].sum())
         coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
         lower, upper = self._declared_bounds(float(coarse[start]), float(coarse[stop]), whole)
-        near = nearest(first, noisy, sigma, Z_BOUNDS)
+        near = 1.0 if whole else nearest(first, noisy, sigma, Z_BOUNDS)
         most = min(MOST_VALUES, rows / self._sigma())
         if whole and upper - lower <= most:
             return _Range(np.arange(lower, upper + 1), coarse, counts, bounds=bounds)

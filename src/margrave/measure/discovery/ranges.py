@@ -80,7 +80,7 @@ def nearest(edges: Array, noisy: Array, sigma: float, z: float) -> float | None:
     octaves = np.floor(np.log2(np.where(crossing, 1.0, np.maximum(size, 1e-300)))).astype(np.int64)
     for octave in np.unique(octaves[~crossing]):
         cells = (octaves == octave) & ~crossing
-        if float(noisy[cells].sum()) > z * sigma * math.sqrt(int(cells.sum())):
+        if float(noisy[cells].max()) > z * sigma:
             return float(np.ldexp(1.0, int(octave)))
     return None
 
