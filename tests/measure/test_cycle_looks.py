@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
+from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from margrave import Date, Moment, Schema, Synthesizer
+from margrave.engines.opening import open_source
 from margrave.errors import NotPrivateWarning
-from margrave.measure.discovery.cycles import Density, open_cycles, weigh_ticks
+from margrave.measure.discovery.cycles import Density, find_cycles, open_cycles, weigh_ticks
 from margrave.schema.cycles import FIRST_WEEKDAY, HOUR
 from margrave.schema.draws import whole_numbers
 from margrave.schema.storage.clock import DAY
@@ -65,10 +67,22 @@ def test_declared_bins_have_no_look() -> None:
     assert open_cycles(Date(name="d")) == {"weekdays"}
 
 
-def test_a_range_of_a_week_has_no_look_at_weekdays() -> None:
-    days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=day % 10) for day in range(5_000)]
-    schema = Schema((Date(name="d", lower="2024-01-01", upper="2024-01-10", strict=False, format=""),))
-    assert fit(pa.table({"d": days}), schema)[1] == []
+@pytest.mark.parametrize(("days", "asked"), [(13, False), (14, True)])
+def test_a_range_below_two_weeks_has_no_look_at_weekdays(days: int, asked: bool) -> None:
+    column = Date(
+        name="d", edges=(19_000, 19_005, 19_000 + days), fine=(19_000, 19_005, 19_000 + days),
+        weights=(5.0, 6.0), missing=False,
+    )  # fmt: skip
+    source, _ = open_source(pa.table({"d": pa.array([19_001, 19_008], pa.int32()).cast(pa.date32())}))
+    told = []
+
+    def look(what: str, exact: Callable[[], np.ndarray], rho: Fraction) -> tuple[np.ndarray, float]:
+        told.append((what, rho, exact().tolist()))
+        return np.full(7, 1.0), 1.0
+
+    find_cycles(column, source, look, Fraction(4), {"weekdays": Fraction(1, 4)}, frozenset({"weekdays"}))
+    # Both days are Sundays, the fourth from Thursday 1970-01-01 on.
+    assert told == ([("weekdays of d", Fraction(1), [0, 0, 0, 2, 0, 0, 0])] if asked else [])
 
 
 def test_noise_alone_makes_no_pattern() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from margrave import Synthesizer
 from margrave.measure.discovery.bins import cut
 from margrave.measure.discovery.ranges import (
     nearest,
@@ -158,3 +160,20 @@ def test_no_two_edges_are_one_but_for_rounding(
     assert edges[-1] == upper
     apart = np.diff(edges) / np.maximum(np.abs(edges[1:]), 1e-300)
     assert (apart[edges[1:] > 1e-300] > 1e-6).all() or len(edges) == 2
+
+
+def test_numbers_are_near_zero_where_one_side_shows_it() -> None:
+    edges = number_edges(True)
+    noisy = np.zeros(len(edges) - 1)
+    noisy[np.searchsorted(edges, 1.0)] = 5.0 * 10.0  # five deviations of 1, nothing of -1
+    assert nearest(edges, noisy, 10.0, 4.5) == 1.0
+    assert nearest(edges, noisy, 10.0, 5.5) is None
+
+
+def test_small_whole_numbers_keep_cells_of_their_own_below_a_far_end() -> None:
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random(6_000) < 0.02, 1, 0)
+    values[:300] = 100_000
+    made = Synthesizer("independent", epsilon=0.3, not_private_test_seed=0).fit(pa.table({"x": values}))
+    fine = getattr(made.schema["x"], "fine", ())
+    assert {0.0, 1.0, 2.0, 4.0, 8.0} <= set(fine)

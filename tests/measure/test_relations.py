@@ -13,13 +13,13 @@ import pytest
 import margrave as mg
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.discovery.links import _greatest_distance
+from margrave.measure.discovery.links import _greatest_distance, eligible_columns
 from margrave.measure.discovery.relations import Relations
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
-from margrave.schema.columns import Relative
+from margrave.schema.columns import Integer, Relative
 from margrave.schema.columns.relative import Comparison
 from margrave.schema.constraints.rules import Ordered
 from margrave.schema.schema import Schema
@@ -270,3 +270,14 @@ def test_distances_of_sorted_samples_are_those_of_their_distributions(sizes: tup
         one, other = (np.searchsorted(side, both, side="right") / len(side) for side in (left, right))
         assert _greatest_distance(left, right) == np.abs(one - other).max()
         assert _greatest_distance(left, left) == 0.0
+
+
+def test_flags_are_not_related() -> None:
+    def column(name: str, edges: tuple[float, ...]) -> Integer:
+        weights = (5.0,) * (len(edges) - 1)
+        return Integer(name=name, edges=edges, fine=edges, weights=weights, missing=False, strict=False)
+
+    schema = Schema(
+        (column("flag", (0, 1, 2)), column("count", (0, 1, 2, 3)), column("year", (1990, 1991, 1992)))
+    )
+    assert [one.name for one in eligible_columns(schema)] == ["count"]

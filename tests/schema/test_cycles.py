@@ -121,3 +121,12 @@ def test_places_in_a_cycle() -> None:
     assert places_in_cycle(moments, "moment", HOUR, 24).tolist() == [1, 2, *[0] * 21, 1]
     numbers = pa.array([-1e-20, -0.5, 6.9, 7.0, float("nan"), None])
     assert places_in_cycle(numbers, "date", 1, 7).tolist() == [1, 0, 0, 0, 0, 0, 3]
+
+
+def test_the_last_multiple_of_a_cell_is_as_likely_as_the_others() -> None:
+    column = Moment(
+        name="m", edges=("2024-01-01", "2024-01-08"), missing=False, weekdays=(1.0,) * 7, hours=DAYTIME,
+        grids=((float(DAY), 1.0),),
+    )  # fmt: skip
+    days = np.bincount(draw(column) // DAY - draw(column).min() // DAY, minlength=7) / ROWS
+    assert days == pytest.approx(np.full(7, 1 / 7), abs=5 * np.sqrt(0.25 / ROWS))
