@@ -100,8 +100,8 @@ bounds may be older than the others; a table without a figure for codes alone wa
 version.
 
 Epsilon {epsilon:g}, delta {delta:g}, {runs}; four fifths of the rows are learned from. Noise has no seed, so
-another run gives other figures. Outcomes keep no day and no commit; they were stored from 2026-11-23 to 28
-(`git log bench/results/raw.jsonl`).
+another run gives other figures. Outcomes keep no day and no commit; the last ones were stored on
+2026-11-29 (`git log bench/results/raw.jsonl`).
 """
 
 
@@ -275,6 +275,7 @@ KEPT = {
     "discharged before admitted": "discharged_before_admitted",
     "paid above charged": "paid_above_charged",
     "arrived on the day of admission": "arrival_on_day_of_admission",
+    "arrived between midnight and 6": "arrived_at_night",
     "born after admission": "born_after_admission",
     "zip codes of five digits": "zip_of_five_digits",
     "visit numbers in their pattern": "visit_in_pattern",

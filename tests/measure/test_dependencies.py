@@ -15,6 +15,7 @@ from margrave.engines.opening import open_source
 from margrave.measure.discovery.dependencies import (
     Dependencies,
     Side,
+    _ranges,
     choose_parents,
     find_pairs,
     read_function,
@@ -198,3 +199,9 @@ def test_a_public_column_follows_from_none() -> None:
     assert [(by.column.name, of.column.name) for by, of in both] == [("a", "b")]
     assert find_pairs(sides, lambda m: 0.1, fixed=("b",)) == []
     assert find_pairs(sides, lambda m: 0.1, fixed=("a",)) == both
+
+
+def test_numbers_of_which_nothing_is_left_make_no_ranges() -> None:
+    """A second look may leave no code whose label is told."""
+    assert _ranges(np.zeros(0), np.zeros(0, dtype=np.int64), 3) == []
+    assert _ranges(np.array([1.0, 5.0]), np.array([2, 0]), 3) == [(2, None, 4), (0, 2, None)]

@@ -474,6 +474,8 @@ def _ranges(starts: Array, codes: Longs, values: int) -> list[tuple[int, int | N
 
     Numbers between two ranges, of which nothing is known, belong to both; the first and last have no end.
     """
+    if not len(codes):
+        return []
     # A code whose numbers form more than one run is no range.
     turns = np.flatnonzero(np.diff(codes)) + 1
     runs = np.split(np.arange(len(codes)), turns)
