@@ -194,6 +194,7 @@ def test_looks_are_those_of_memory(backends: Backends, engine: str, name: str) -
                     asked_both(memory, other, lambda s, c=column, r=read, e=edges: s.histogram(c, e, r)), read
                 )
             same(asked_both(memory, other, lambda s, c=column, r=read: s.grids(c, STEPS, r)), (column, read))
+            same(asked_both(memory, other, lambda s, c=column, r=read: s.distinct(c, r)), (column, read))
             for tick, ticks in CYCLES:
                 asked = asked_both(
                     memory, other, lambda s, c=column, r=read, t=tick, n=ticks: s.places_in_cycle(c, r, t, n)
@@ -314,6 +315,7 @@ def test_any_table_is_counted_alike(backends: Backends, engine: str, rows: list[
         same((memory.kinds(column), other.kinds(column)), column)
         assert memory.values(column)[0] == other.values(column)[0]
         same((memory.grids(column, STEPS), other.grids(column, STEPS)), column)
+        same((memory.distinct(column), other.distinct(column)), column)
         both = (source.places_in_cycle(column, "number", 3, 5) for source in (memory, other))
         same(tuple(both), column)
     for declared in schema_of(table):

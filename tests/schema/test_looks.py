@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from margrave.errors import InputError
 from margrave.schema.profile import profile
-from margrave.schema.queries import grids, histogram, places, readings
+from margrave.schema.queries import distinct_numbers, grids, histogram, places, readings
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.clock import DAY
 
@@ -126,3 +126,13 @@ def test_grids_of_whole_numbers_and_times() -> None:
     assert grids(clocks, (3.6e9, 1.8e9), "time").tolist() == [1, 1, 1]
     assert grids(pa.array(["2024-01-01T10:00", "x"]), (3.6e9,), "moment").tolist() == [1, 0]
     assert grids(pa.array([1e300, 1e-300, 2.0**60]), (5.0, 0.5)).sum() == 3
+
+
+def test_different_numbers_are_counted_by_what_they_are_read_as() -> None:
+    assert distinct_numbers(pa.array([3, 1, 3, None, 2])).tolist() == [1, 2, 3]
+    assert distinct_numbers(pa.array(["1", "1.0", "x", " ", "2"])).tolist() == [1.0, 2.0]
+    assert distinct_numbers(pa.array([], pa.int64())).tolist() == []
+    assert distinct_numbers(pa.array(["2024-01-01", "2024-01-01", "2024-01-02"]), "date").tolist() == [
+        19723,
+        19724,
+    ]

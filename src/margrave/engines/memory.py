@@ -31,7 +31,14 @@ from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.encoded import Encoded
 from margrave.schema.frame import TEXT_FILE, Frame, stored_column
 from margrave.schema.profile import profile
-from margrave.schema.queries import grids, histogram, places_in_cycle, weigh_unlisted
+from margrave.schema.queries import (
+    Numbers,
+    distinct_numbers,
+    grids,
+    histogram,
+    places_in_cycle,
+    weigh_unlisted,
+)
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import spellings
@@ -182,6 +189,14 @@ class MemorySource(PrivateRows):
     def places_in_cycle(self, column: str, read: str, tick: int, ticks: int) -> Counts:
         """Cells with a reading by their place in a period of so many ticks, see `schema.queries`: [ticks]."""
         return Counts(places_in_cycle(self._array(column), read, tick, ticks, column))
+
+    def distinct(self, column: str, read: str = "number") -> Counts:
+        """How many different numbers the cells are read as, see `schema.queries`: shape [1]."""
+        return Counts(np.array([len(self.distinct_numbers(column, read))], dtype=np.int64))
+
+    def distinct_numbers(self, column: str, read: str) -> Numbers:
+        """The different numbers themselves, for who has a table in parts. **Not private.**"""
+        return distinct_numbers(self._array(column), read, column)
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:

@@ -90,6 +90,12 @@ class Source(Protocol):
     def places_in_cycle(self, column: str, read: str, tick: int, ticks: int) -> Counts:
         """Cells with a reading by their place in a period of so many ticks (`schema.queries`): [ticks]."""
 
+    def distinct(self, column: str, read: str = "number") -> Counts:
+        """How many different numbers the cells are read as: shape [1].
+
+        One row more or less changes it by one at most; parts of a table do not add up.
+        """
+
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by how a moment, time, number or mark is spelt, `schema.storage.spelling`:
         [spellings].

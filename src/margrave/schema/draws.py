@@ -87,7 +87,7 @@ def _move_apart(values: NDArray[np.int64], column: Whole) -> NDArray[np.int64]:
         return values
     order = np.argsort(values, kind="stable")
     # Each at least one above the one before, then each low enough for those behind it.
-    apart = place + np.maximum.accumulate(values[order] // step - place)
+    apart = place + np.maximum.accumulate(np.maximum(values[order] // step, first) - place)
     apart = np.minimum(apart, last - place[::-1])
     found = np.empty_like(values)
     found[order] = apart * step

@@ -46,7 +46,7 @@ from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
 from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.frame import Frame
 from margrave.schema.profile import PROFILE, profile
-from margrave.schema.queries import grids, histogram, places_in_cycle
+from margrave.schema.queries import distinct_numbers, grids, histogram, places_in_cycle
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import spellings
@@ -262,6 +262,18 @@ class PushdownSource(PrivateRows):
             return self._weigh_values(column, lambda array: places_in_cycle(array, read, tick, ticks, column))
         table, (number,) = self._select_values([held.read_numbers(read)])
         return self._group_rows(table, place_in_cycle(number.value, tick, ticks), ticks)
+
+    def distinct(self, column: str, read: str = "number") -> Counts:
+        """How many different numbers the cells are read as, see `schema.queries`: shape [1]."""
+        held = self._stored_column(column)
+        if held.form != "int":
+            values, _ = self._distinct(column)
+            array = held.arrow(values)
+            array = in_usual_form(array, self._written[column]) if column in self._written else array
+            return Counts(np.array([len(distinct_numbers(array, read, column))], dtype=np.int64))
+        number = held.read_numbers(read)
+        found = fetch_rows(self._table.select(v=number.value).aggregate(n=lambda t: t.v.nunique()))
+        return Counts(np.array([found["n"][0].as_py()], dtype=np.int64))
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:

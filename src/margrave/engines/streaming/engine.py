@@ -195,6 +195,12 @@ class StreamSource(PrivateRows):
         """Cells with a reading by their place in a period of so many ticks, see `schema.queries`: [ticks]."""
         return self._sum(column, lambda part: part.places_in_cycle(column, read, tick, ticks))
 
+    def distinct(self, column: str, read: str = "number") -> Counts:
+        """How many different numbers the cells are read as, see `schema.queries`: shape [1]."""
+        self._check_known(column)
+        found = [self._part(table).distinct_numbers(column, read) for table in self._tables([column])]
+        return Counts(np.array([len(np.unique(np.concatenate(found)))], dtype=np.int64))
+
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:
         [spellings].

@@ -56,7 +56,7 @@ def find_keys(
     spread = math.sqrt(doubt + column.noise**2)
 
     def count() -> int:
-        return sum(len(values) for values, _ in source.value_parts(column.name))
+        return int(source.distinct(column.name, column.read).reveal()[0])
 
     found = are_distinct(column.name, gaussian, rho, max_rows, (rows, spread), count)
     return dataclasses.replace(column, unique=found)
