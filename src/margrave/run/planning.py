@@ -73,7 +73,7 @@ WORDS = {
     "values": "values that occur",
     "shapes": "patterns of texts",
     "lists": "public lists that texts are on",
-    "distinct": "number of distinct texts",
+    "distinct": "number of distinct values",
     "prefixes": "beginnings of codes",
 }
 GUESSED_SIZE = 33
