@@ -19,6 +19,19 @@ HOUR = DAY // 24
 """Microseconds of an hour."""
 FIRST_WEEKDAY = 3
 """The weekday of 1970-01-01, a Thursday, where Monday is 0."""
+CYCLES = (("hours", HOUR, 24), ("weekdays", DAY, 7))
+"""What comes back each day and each week: the field of a column, and its ticks in microseconds and number."""
+
+
+def list_cycles(clock: bool) -> tuple[tuple[str, int, int], ...]:
+    """The cycles that numbers have, with the length of a tick in their own unit.
+
+    Args:
+        clock: Whether they are moments; else they are dates, which have no hours.
+    """
+    return (
+        CYCLES if clock else tuple((name, tick // DAY, ticks) for name, tick, ticks in CYCLES if tick >= DAY)
+    )
 
 
 @dataclass(frozen=True, slots=True)

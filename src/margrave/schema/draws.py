@@ -134,6 +134,7 @@ def _round_to_grid(
     ends = np.cumsum([share for _, share in column.grids])
     chosen = np.searchsorted(ends, rng.random(len(bins)) * max(1.0, float(ends[-1])), side="right")
     done = np.zeros(len(bins), dtype=np.bool_)
+    cycle = Cycle.of(column)
     finest = len(column.grids) - 1
     if column.fine is not None:  # a cell of one value is no matter of rounding
         done = cells[1] <= (cells[0] + 1 if isinstance(column, Whole) else np.nextafter(cells[0], np.inf))
@@ -147,7 +148,7 @@ def _round_to_grid(
         # bin's end.
         with_end = (upper == column.upper) & (column.fine is None)
         found: Any = (
-            _whole_multiples(values[rows], inner, (lower, upper), step, Cycle.of(column), rng)
+            _whole_multiples(values[rows], inner, (lower, upper), step, cycle, rng)
             if isinstance(column, Whole)
             else _real_multiples(values[rows], inner, (lower, upper), with_end, step, rng)
         )

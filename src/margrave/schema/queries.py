@@ -154,10 +154,19 @@ def places_in_cycle(array: Any, read: str, tick: int, ticks: int, name: str = ""
         name: The column's name, for the error.
     """
     values, known = readings(array, read, name)
-    values = values[known]
-    if values.dtype.kind == "f":
-        values = np.floor(values)
-    places = (np.remainder(values, tick * ticks) // tick).astype(np.int64)
+    return count_ticks(values[known], tick, ticks)
+
+
+def count_ticks(values: Numbers, tick: int, ticks: int) -> NDArray[np.int64]:
+    """Numbers by their place in a period of so many ticks, that of 0 first: [ticks].
+
+    Args:
+        values: None missing; fractions are rounded down.
+        tick: Length of a tick, a whole number above 0.
+        ticks: Of a period.
+    """
+    whole = np.floor(values) if values.dtype.kind == "f" else values
+    places = (np.remainder(whole, tick * ticks) // tick).astype(np.int64)
     return np.bincount(places, minlength=ticks).astype(np.int64)
 
 
@@ -170,7 +179,12 @@ def distinct_numbers(array: Any, read: str = "number", name: str = "") -> Number
         name: The column's name, for the error.
     """
     values, known = readings(array, read, name)
-    ordered: Any = np.sort(values[known])
+    return drop_repeats(values[known])
+
+
+def drop_repeats(values: Any) -> Numbers:
+    """The different ones of some numbers, in order: shape [different numbers]."""
+    ordered = np.sort(values)
     # numpy's own `unique` hashes, which takes ten times as long where nearly all numbers differ.
     found: Numbers = ordered[np.append(True, np.diff(ordered) != 0)[: len(ordered)]]
     return found

@@ -267,9 +267,7 @@ class PushdownSource(PrivateRows):
         """How many different numbers the cells are read as, see `schema.queries`: shape [1]."""
         held = self._stored_column(column)
         if held.form != "int":
-            values, _ = self._distinct(column)
-            array = held.arrow(values)
-            array = in_usual_form(array, self._written[column]) if column in self._written else array
+            array, _ = self._distinct_array(column)
             return Counts(np.array([len(distinct_numbers(array, read, column))], dtype=np.int64))
         number = held.read_numbers(read)
         found = fetch_rows(self._table.select(v=number.value).aggregate(n=lambda t: t.v.nunique()))
@@ -447,11 +445,13 @@ class PushdownSource(PrivateRows):
         return values, np.asarray(found["n"].to_numpy(), dtype=np.int64)
 
     def _weigh_values(self, column: str, look: Callable[[Any], NDArray[np.int64]]) -> Counts:
+        return _weigh_look(look, *self._distinct_array(column))
+
+    def _distinct_array(self, column: str) -> tuple[Any, NDArray[np.int64]]:
+        """The different cells of a column, as an Arrow array in the usual form, and the rows of each."""
         values, rows = self._distinct(column)
         array = self._stored_column(column).arrow(values)
-        if column in self._written:
-            array = in_usual_form(array, self._written[column])
-        return _weigh_look(look, array, rows)
+        return in_usual_form(array, self._written[column]) if column in self._written else array, rows
 
     def _group_rows(self, table: Any, place: Any, cells: int) -> Counts:
         """Rows by a place below cells, those where it is null left out."""

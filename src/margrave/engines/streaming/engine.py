@@ -54,7 +54,7 @@ from margrave.schema.columns import Column
 from margrave.schema.columns.relative import Comparison
 from margrave.schema.encode import coded_from, encode, encode_from
 from margrave.schema.encoded import Codes, Encoded, code_dtype
-from margrave.schema.queries import weigh_unlisted
+from margrave.schema.queries import drop_repeats, weigh_unlisted
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.text import TextFormat
@@ -199,7 +199,7 @@ class StreamSource(PrivateRows):
         """How many different numbers the cells are read as, see `schema.queries`: shape [1]."""
         self._check_known(column)
         found = [self._part(table).distinct_numbers(column, read) for table in self._tables([column])]
-        return Counts(np.array([len(np.unique(np.concatenate(found)))], dtype=np.int64))
+        return Counts(np.array([len(drop_repeats(np.concatenate(found)))], dtype=np.int64))
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:

@@ -24,8 +24,8 @@ from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.columns import Binned, Listed, Temporal
 from margrave.schema.columns.identifier import shape_of
-from margrave.schema.cycles import HOUR
-from margrave.schema.storage.clock import DAY
+from margrave.schema.cycles import list_cycles
+from margrave.schema.queries import count_ticks
 
 Numbers = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -251,24 +251,19 @@ def find_ranks(columns: Sequence[OrderedColumn]) -> list[Finding]:
 
 MIN_UNEVEN = 0.1
 """Least total variation of hours or weekdays from even ones that a person would see."""
-CYCLES = (("hours", HOUR, 24), ("weekdays", DAY, 7))
-"""What comes back each day and week: its ticks in microseconds and in number."""
 
 
 def find_calendar(columns: Sequence[OrderedColumn]) -> list[Finding]:
     """Hours of the day and days of the week that real moments and dates prefer, see `MIN_UNEVEN`."""
     dated = [column for column in columns if column.scale in ("date", "moment")]
-    found = [_compare_ticks(column, *cycle) for column in dated for cycle in CYCLES]
+    found = [_compare_ticks(one, *cycle) for one in dated for cycle in list_cycles(one.scale == "moment")]
     return [finding for finding in found if finding is not None]
 
 
 def _compare_ticks(column: OrderedColumn, what: str, tick: int, ticks: int) -> Finding | None:
-    """How far apart both tables are in one cycle; None where all its ticks are alike or it has none."""
-    unit = tick if column.scale == "moment" else tick // DAY
-    if not unit:
-        return None
+    """How far apart both tables are in one cycle; None where all its ticks are alike."""
     (real, rows), (synthetic, made) = (
-        _share_ticks(side, unit, ticks) for side in (column.real, column.synthetic)
+        _share_ticks(side, tick, ticks) for side in (column.real, column.synthetic)
     )
     if not rows:
         return None
@@ -283,11 +278,10 @@ def _compare_ticks(column: OrderedColumn, what: str, tick: int, ticks: int) -> F
     return Finding("calendar", f"{what} of {column.name}", kept, words)
 
 
-def _share_ticks(numbers: Numbers, unit: int, ticks: int) -> tuple[Numbers, int]:
+def _share_ticks(numbers: Numbers, tick: int, ticks: int) -> tuple[Numbers, int]:
     """Shares of the numbers that are there by tick of the cycle, shape [ticks], and how many these are."""
     known = numbers[~np.isnan(numbers)]
-    places = np.minimum(np.mod(known, unit * ticks) // unit, ticks - 1).astype(np.int64)
-    return np.bincount(places, minlength=ticks) / max(known.size, 1), known.size
+    return count_ticks(known, tick, ticks) / max(known.size, 1), known.size
 
 
 MIN_ROWS_A_VALUE = 10.0

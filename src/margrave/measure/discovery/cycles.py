@@ -14,23 +14,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.measure.discovery.kinds import Look
 from margrave.measure.discovery.occupancy import keep_near
 from margrave.schema.columns import Binned, Column, Date, Moment
-from margrave.schema.cycles import FIRST_WEEKDAY, HOUR, Cycle
-from margrave.schema.storage.clock import DAY
+from margrave.schema.cycles import FIRST_WEEKDAY, Cycle, list_cycles
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
-
-Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction], tuple[NDArray[np.float64], float]]
-"""What is looked at, the exact counts, rho; the noisy counts and sigma."""
 
 LEAVE_TICK = 0.02
 """Chance that rows end with an hour, or a weekday, that holds some. Not measured."""
@@ -41,8 +38,6 @@ LEAST_PERIODS = 2
 """Days, or weeks, that a range has to span for a look at its hours, or weekdays."""
 SWEEPS = 50
 """How often hours and weekdays are fitted in turn."""
-PARTS = (("hours", HOUR, 24), ("weekdays", DAY, 7))
-"""The field of each cycle, and its ticks in microseconds and in number."""
 
 Array = NDArray[np.float64]
 
@@ -77,13 +72,12 @@ def find_cycles(
         return column
     density = Density.of(column)
     found: dict[str, Array] = {}
-    for place, (part, tick, ticks) in enumerate(PARTS):
-        tick = tick if isinstance(column, Moment) else tick // DAY
+    for part, tick, ticks in list_cycles(isinstance(column, Moment)):
         if part not in looks or np.ptp(column.edge_array) < LEAST_PERIODS * tick * ticks:
             continue
         exact = functools.partial(_count_ticks, source, column, tick, ticks)
         noisy, sigma = look(f"{part} of {column.name}", exact, unit * weights[part])
-        found[part] = weigh_ticks(noisy, sigma, density.mass.sum(axis=(0, 1 + place)))
+        found[part] = weigh_ticks(noisy, sigma, density.mass.sum(axis=(0, 1 if part == "hours" else 2)))
     return density.follow(column, found)
 
 
@@ -148,7 +142,6 @@ class Density:
             column: Of dates or moments.
             shares: Of "hours", of "weekdays" Thursday first, or both; weights that are declared stay.
         """
-        clock = isinstance(column, Moment)
         hours = np.array((column.hours if isinstance(column, Moment) else None) or [1.0] * self.mass.shape[2])
         days = np.roll(column.weekdays or np.ones(7), -FIRST_WEEKDAY)
         for _ in range(SWEEPS):
@@ -160,7 +153,7 @@ class Density:
         changes: dict[str, Any] = {"weights": tuple(cells.tolist())}
         if "weekdays" in shares:
             changes["weekdays"] = tuple(np.round(np.roll(days, FIRST_WEEKDAY) / days.mean(), 6).tolist())
-        if "hours" in shares and clock:
+        if "hours" in shares:
             changes["hours"] = tuple(np.round(hours / hours.mean(), 6).tolist())
         return dataclasses.replace(column, **changes)
 
