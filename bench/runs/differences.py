@@ -8,7 +8,7 @@ are a share of the first amount, amounts around a *mean* of their own, *readings
 *balances* of which some are paid in full, some not at all. The seed of the tables is fixed. A line a run: the
 mean total variation of all pairs of columns in twentieths of the real rows, the slope of synthetic on real
 rank correlations, and the columns that were coded relative to which. Constants of
-`margrave.measure.discovery.relations` were chosen on these tables. The figures are NOT private.
+`margrave.measure.discovery.between.relations` were chosen on these tables. The figures are NOT private.
 """
 
 from __future__ import annotations

@@ -154,6 +154,10 @@ def score_rows(table: pd.DataFrame, real: pd.DataFrame) -> dict[str, Any]:
         "arrival_on_day_of_admission": _share(day["arrival"] == day["admitted"]),
         "arrived_at_night": _share(table["arrival"].astype(str).str[11:13].isin(NIGHT)),
         "born_after_admission": _share(day["born"] > day["admitted"]),
+        "stay_as_dates_say": _share((day["discharged"] - day["admitted"]).dt.days == _numbers(table["stay"])),
+        "age_as_dates_say": _share(
+            ((day["admitted"] - day["born"]).dt.days / 365.25).floordiv(1) == _numbers(table["age"])
+        ),
         "zip_of_five_digits": float(table["zip"].fillna("").astype(str).map(_is(ZIP)).mean()),
         "visit_in_pattern": float(visit.map(_is(VISIT)).mean()),
         "visit_unique": float(visit.nunique() / max(len(visit), 1)),

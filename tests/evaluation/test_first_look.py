@@ -16,7 +16,7 @@ from command_line import call
 from margrave.engines.frames import read_table
 from margrave.engines.opening import open_here
 from margrave.evaluation import Rows, Task, score_metrics
-from margrave.evaluation.metrics.first_look import FINDING_KINDS, share_kept
+from margrave.evaluation.metrics.findings import FINDING_KINDS, share_kept
 from margrave.evaluation.review import held_rows
 from margrave.evaluation.rows import observed_schema
 from margrave.evaluation.score import Score
@@ -33,15 +33,17 @@ def visits(seed: int, rows: int = ROWS) -> pd.DataFrame:
     came = np.datetime64("2024-01-01") + rng.integers(0, 300, rows)
     charge = np.round(np.exp(rng.normal(7, 1, rows)), 2)
     tested = rng.random(rows) < 0.6
+    stay = rng.poisson(3, rows)
     table = pd.DataFrame(
         {
             "came": came.astype(str),
-            "left": (came + rng.poisson(3, rows)).astype(str),
+            "left": (came + stay).astype(str),
             "arrived": (came.astype("datetime64[m]") + rng.integers(480, 1080, rows)).astype("datetime64[s]"),
             "charge": [f"{value:.2f}" for value in charge],
             "paid": [f"{value:.2f}" for value in np.floor(80 * charge) / 100],
             "code": [f"{place:05d}" for place in 101 * rng.integers(1, 12, rows)],
             "key": [f"V{place:06d}" for place in rng.permutation(10**6)[:rows]],
+            "stay": stay,
             "glucose": np.where(tested, rng.normal(100, 9, rows).round(1), np.nan),
             "insulin": np.where(tested, rng.normal(9, 2, rows).round(1), np.nan),
         }
@@ -74,7 +76,12 @@ def test_another_draw_of_the_rows_keeps_all_and_every_kind_is_found() -> None:
     score = look(visits(1))
     assert {name.partition(":")[0] for name in score.parts} == set(FINDING_KINDS)
     assert set(score.parts) >= {
-        *("order: came <= left", "order: paid <= charge", "equality: came = arrived (day)"),
+        *(
+            "times: stay is the days from came to left",
+            "order: came <= left",
+            "order: paid <= charge",
+            "equality: came = arrived (day)",
+        ),
         "dependency: ward follows from code",
         *("missing: glucose and insulin together", "rank: charge with paid", "codes: code"),
         *(
@@ -95,7 +102,18 @@ def test_another_draw_of_the_rows_keeps_all_and_every_kind_is_found() -> None:
 @pytest.mark.parametrize(
     ("column", "change", "parts", "words"),
     [
-        ("left", np.roll, {"order: came <= left"}, "came is above left in"),
+        (
+            "left",
+            np.roll,
+            {"order: came <= left", "times: stay is the days from came to left"},
+            "came is above left in",
+        ),
+        (
+            "stay",
+            np.roll,
+            {"times: stay is the days from came to left"},
+            "stay is the days from came to left in",
+        ),
         ("arrived", np.roll, {"equality: came = arrived (day)"}, "came equals arrived (day) in"),
         ("paid", np.roll, {"order: paid <= charge", "rank: charge with paid"}, "paid is above charge in"),
         ("ward", np.roll, {"dependency: ward follows from code"}, "ward is as code says in"),

@@ -14,7 +14,7 @@ from margrave import Date, Moment, Schema, Synthesizer
 from margrave.engines.opening import open_source
 from margrave.errors import NotPrivateWarning
 from margrave.measure.discovery.cycles import Density, find_cycles, open_cycles, weigh_ticks
-from margrave.schema.cycles import FIRST_WEEKDAY, HOUR
+from margrave.schema.calendar import FIRST_WEEKDAY, HOUR
 from margrave.schema.draws import whole_numbers
 from margrave.schema.storage.clock import DAY
 

@@ -12,7 +12,7 @@ from test_relations import discover
 
 import margrave as mg
 from margrave.engines.opening import open_source
-from margrave.measure.discovery.dependencies import (
+from margrave.measure.discovery.between.dependencies import (
     Dependencies,
     Side,
     _ranges,

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from margrave import Synthesizer
+from margrave.measure.discovery.between.relations import nats_within
 from margrave.measure.discovery.numeric import REFINING, SHARES
 from margrave.measure.discovery.refine import combine_looks, split_cells
-from margrave.measure.discovery.relations import nats_within
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.schema.columns import Relative
 

@@ -13,8 +13,8 @@ import pytest
 import margrave as mg
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.discovery.links import _greatest_distance, eligible_columns
-from margrave.measure.discovery.relations import Relations
+from margrave.measure.discovery.between.links import eligible_columns, greatest_distance
+from margrave.measure.discovery.between.relations import Relations
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.ledger import Ledger
@@ -268,8 +268,8 @@ def test_distances_of_sorted_samples_are_those_of_their_distributions(sizes: tup
         left, right = (np.sort(rng.integers(0, 12, size).astype(np.float64)) for size in sizes)
         both = np.concatenate([left, right])
         one, other = (np.searchsorted(side, both, side="right") / len(side) for side in (left, right))
-        assert _greatest_distance(left, right) == np.abs(one - other).max()
-        assert _greatest_distance(left, left) == 0.0
+        assert greatest_distance(left, right) == np.abs(one - other).max()
+        assert greatest_distance(left, left) == 0.0
 
 
 def test_flags_are_not_related() -> None:

@@ -22,7 +22,7 @@ from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
 from margrave.report.pictures import extent, grid
 from margrave.schema.columns import Categorical, Date, Identifier, Integer, Real, Relative
-from margrave.schema.constraints.rules import Determines
+from margrave.schema.constraints.rules import DatePart, Determines
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 
@@ -267,6 +267,19 @@ def test_a_dependency_that_was_found_is_told() -> None:
     assert "found         determines (county, state) in 98.7% (± 0.4%)" in "\n".join(
         describe_release(release)
     )
+
+
+def test_numbers_that_dates_tell_are_told() -> None:
+    seen = Date(name="seen", edges=(0, 100, 200), missing=False)
+    month = Integer(name="month", lower=1, upper=12, bins=12, missing=False)
+    schema = Schema((seen, month), (DatePart("month", "seen", "month", share=(0.987, 0.004)),))
+    release = small(schema=schema, measurements=(NoisyMarginal(("seen",), np.array([60.0, 40.0]), 5.0),))
+    text = render(release, None)
+    assert "Relations found" in check(text).of("section", "h2")
+    assert "month is the month of seen" in text
+    assert "98.7" in text
+    said = "found         month is the month of seen in 98.7% (± 0.4%)"
+    assert said in "\n".join(describe_release(release))
 
 
 def test_a_format_that_was_found_is_said_and_how_to_change_it() -> None:

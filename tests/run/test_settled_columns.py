@@ -12,7 +12,7 @@ import pytest
 import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.discovery.dependencies import separate_values
+from margrave.measure.discovery.between.dependencies import separate_values
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours

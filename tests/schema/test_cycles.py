@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from margrave.errors import SchemaError
+from margrave.schema.calendar import HOUR
 from margrave.schema.columns import Binned, Date, Duration, Moment, Relative
 from margrave.schema.constraints.draws import relative_numbers
-from margrave.schema.cycles import HOUR, Cycle
+from margrave.schema.cycles import Cycle
 from margrave.schema.draws import whole_numbers
 from margrave.schema.encoded import Encoded
 from margrave.schema.queries import places_in_cycle

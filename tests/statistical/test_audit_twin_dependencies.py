@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from twin_runs import LookAudit
 
-from margrave.measure.discovery.dependencies import Dependencies
+from margrave.measure.discovery.between.dependencies import Dependencies
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from twin_runs import LookAudit
 
-from margrave.measure.discovery.relations import Relations
+from margrave.measure.discovery.between.relations import Relations
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
 from margrave.schema.columns import relative

@@ -26,6 +26,7 @@ from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns import Column
 from margrave.schema.columns.relative import Comparison, count_relation
+from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.encoded import Encoded
@@ -33,6 +34,7 @@ from margrave.schema.frame import TEXT_FILE, Frame, stored_column
 from margrave.schema.profile import profile
 from margrave.schema.queries import (
     Numbers,
+    agreements,
     distinct_numbers,
     grids,
     histogram,
@@ -106,7 +108,7 @@ class MemorySource(PrivateRows):
 
     @property
     def comparable(self) -> frozenset[str]:
-        """Names of the columns that `differences` can compare: all. Public."""
+        """Names of the columns that can be compared with each other: all. Public."""
         return frozenset(self._table.column_names)
 
     @property
@@ -240,6 +242,10 @@ class MemorySource(PrivateRows):
         """
         first, *more = (self._array(name, "base") for name in (base, *others))
         return Counts(count_relation(self._array(column), first, comparison, edges, more))
+
+    def agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
+        """Rows in which a number is what dates say, is not, or one is missing, see `schema.queries`: [3]."""
+        return Counts(agreements({name: self._array(name) for name in rule.names}, rule, reads))
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.

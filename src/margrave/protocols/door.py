@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from margrave.release import NoisyMarginal, NoisyMoments, NoisySlices
     from margrave.schema.columns import Column
     from margrave.schema.columns.relative import Comparison
+    from margrave.schema.constraints.rules import CalendarRule
     from margrave.schema.domain import Clique, Domain
     from margrave.schema.encoded import Encoded
     from margrave.schema.features import Embedding, RowNumbers
@@ -54,7 +55,7 @@ class Source(Protocol):
 
     @property
     def comparable(self) -> frozenset[str]:
-        """Names of the columns that `differences` can compare. Public: it follows from storage types."""
+        """Names of the columns that can be compared with others. Public: it follows from storage types."""
 
     def only(self, names: Sequence[str]) -> Source:
         """The table with some of its columns, in the order given."""
@@ -126,6 +127,9 @@ class Source(Protocol):
 
         others: columns that are added to the base, whose sum the column is then compared with.
         """
+
+    def agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
+        """Rows in which a number is what dates say, is not, or one is missing, see `schema.queries`: [3]."""
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, and how many rows hold each.

@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.schema.calendar import FIRST_WEEKDAY, HOUR
 from margrave.schema.columns import Binned, Date, Moment
 from margrave.schema.storage.clock import DAY
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-HOUR = DAY // 24
-"""Microseconds of an hour."""
-FIRST_WEEKDAY = 3
-"""The weekday of 1970-01-01, a Thursday, where Monday is 0."""
 CYCLES = (("hours", HOUR, 24), ("weekdays", DAY, 7))
 """What comes back each day and each week: the field of a column, and its ticks in microseconds and number."""
 
@@ -86,6 +83,17 @@ class Cycle:
             periods, rest = np.divmod(np.asarray(number, dtype=np.float64)[:, None], self.tick * len(begin))
             upto.append(periods * self.tick + np.clip(rest - begin, 0.0, self.tick))
         return np.asarray(upto[1] - upto[0])
+
+    def mass(self, low: Longs, high: Longs) -> Floats:
+        """The mass of each interval [low, high), in ticks of the mean weight: shape [intervals].
+
+        Args:
+            low: Shape [intervals].
+            high: Above low, shape [intervals].
+        """
+        ends = np.append(0.0, np.cumsum(self.weights / self.weights.mean()))
+        start = low - low % (self.tick * len(self.weights))
+        return self._mass(high - start, ends) - self._mass(low - start, ends)
 
     def draw(self, low: Longs, high: Longs, rng: np.random.Generator) -> Longs:
         """A number in each of the intervals [low, high) in proportion to the density, shape [rows].

@@ -30,6 +30,7 @@ from margrave.schema.columns import (
 )
 from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.columns.relative import Relative, relative_codes
+from margrave.schema.constraints.calendar import draw_parts, follow_dates
 from margrave.schema.constraints.draws import agreed_numbers, relative_numbers
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.frame import Frame
@@ -356,7 +357,9 @@ def _table(
     """Columns in the frame's order; drawn in the schema's, so that the frame's order changes no value."""
     rows = np.zeros(encoded.rows, dtype=np.uint8)
     numbers = agreed_numbers(encoded, schema, frame.dtypes, rng, known)
+    numbers |= draw_parts(encoded, schema, rng, numbers, known)
     linked = relative_numbers(encoded, schema, frame.dtypes, rng, numbers, known)
+    linked |= follow_dates(encoded, schema, rng, numbers, linked, known)
     table = {}
     for column in schema.columns:
         if isinstance(column, Omitted):

@@ -1,13 +1,13 @@
 """What discovery asks about one column: exact answers on one Arrow array, such as a batch. **Not private.**
 
 In each answer a cell of the column is counted once at most, and answers for parts of a column add up to the
-answer for the whole. `weigh_unlisted` alone is about several columns.
+answer for the whole. `weigh_unlisted` and `agreements` alone are about several columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
+from margrave.schema.calendar import FIRST_DAY, LAST_DAY, Instant
 from margrave.schema.storage import clock, forms
+
+if TYPE_CHECKING:
+    from margrave.schema.constraints.rules import CalendarRule
 
 READS = ("number", "date", "moment", "time", "duration")
 """As what cells are read. Text is a number, date, moment or time by its spelling, and a date may stand for
@@ -168,6 +172,30 @@ def count_ticks(values: Numbers, tick: int, ticks: int) -> NDArray[np.int64]:
     whole = np.floor(values) if values.dtype.kind == "f" else values
     places = (np.remainder(whole, tick * ticks) // tick).astype(np.int64)
     return np.bincount(places, minlength=ticks).astype(np.int64)
+
+
+def agreements(arrays: Mapping[str, Any], rule: CalendarRule, reads: Mapping[str, str]) -> NDArray[np.int64]:
+    """Rows in which a number is what dates say, in which it is not, and in which one is missing: [3].
+
+    A date outside the years 1 to 9999 counts as missing. Each row is in one cell, which depends on that row
+    alone. **Not private.**
+
+    Args:
+        arrays: An Arrow array of each of the rule's columns, of as many rows each.
+        rule: Which number, which dates, and what they say.
+        reads: "date" or "moment" for each of the dates: as what it is read.
+    """
+    numbers, there = readings(arrays[rule.number], "number", rule.number)
+    instants = []
+    for name in rule.dates:
+        clocked = reads[name] == "moment"
+        values, known = readings(arrays[name], reads[name], name)
+        days = values // clock.DAY if clocked else values
+        there = there & known & (days >= FIRST_DAY) & (days <= LAST_DAY)
+        instants.append(Instant.of(values.astype(np.int64), clocked))
+    agreed = there & (rule.tell_number(instants) == numbers)
+    found = [int(agreed.sum()), int((there & ~agreed).sum()), int((~there).sum())]
+    return np.array(found, dtype=np.int64)
 
 
 def distinct_numbers(array: Any, read: str = "number", name: str = "") -> Numbers:

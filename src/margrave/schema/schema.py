@@ -35,8 +35,8 @@ from margrave.schema.columns import (
 )
 from margrave.schema.columns.relative import in_turn
 from margrave.schema.constraints.codes import CodeRules, check_rules, code_rules
-from margrave.schema.constraints.numbers import is_comparable
-from margrave.schema.constraints.rules import Ordered, Rule, Sum, Within, check_names, rule_from_json
+from margrave.schema.constraints.numbers import is_applicable
+from margrave.schema.constraints.rules import Rule, check_names, rule_from_json
 from margrave.schema.domain import Domain
 from margrave.schema.sdv import columns_from_sdv, table_from_sdv
 
@@ -58,11 +58,10 @@ def describe_schema(columns: Sequence[Column], rules: Sequence[Rule]) -> list[st
 
 def describe_rule(rule: Rule) -> str:
     """The kind of a rule and its columns, and of one that was found in which noisy share of the rows."""
-    text = f"{rule.kind} ({', '.join(rule.names)})"
     if rule.found is None:
-        return text
+        return rule.words
     share, error = rule.found
-    return f"{text} in {share:.1%} (± {error:.1%}) of the rows, found and not promised"
+    return f"{rule.words} in {share:.1%} (± {error:.1%}) of the rows, found and not promised"
 
 
 def describe_found_ranges(columns: Sequence[Column], declared: Collection[str]) -> str:
@@ -442,7 +441,7 @@ def apply_rules(columns: Iterable[Column], rules: Sequence[Rule], discovered: Co
     """
     whole = tuple(columns)
     named = {column.name: column for column in whole}
-    able = [rule for rule in rules if _is_applicable(named, rule)]
+    able = [rule for rule in rules if is_applicable(named, rule)]
     if _is_possible(whole, able, discovered):
         return Schema(whole, tuple(able))
     kept: list[Rule] = []
@@ -450,14 +449,6 @@ def apply_rules(columns: Iterable[Column], rules: Sequence[Rule], discovered: Co
         if _is_possible(whole, [*kept, rule], discovered):
             kept.append(rule)
     return Schema(whole, tuple(kept))
-
-
-def _is_applicable(columns: Mapping[str, Column], rule: Rule) -> bool:
-    """Whether a rule finds the kinds of columns that it is about."""
-    try:
-        return not isinstance(rule, Ordered | Sum | Within) or is_comparable(columns, rule)
-    except SchemaError:
-        return False
 
 
 def _is_possible(columns: tuple[Column, ...], rules: Sequence[Rule], discovered: Collection[str]) -> bool:

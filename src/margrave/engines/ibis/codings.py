@@ -16,8 +16,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from margrave.engines.ibis.expressions import MIN_INEXACT_NUMBER, Stored, interval, number
+from margrave.engines.ibis.expressions import (
+    MIN_INEXACT_NUMBER,
+    Stored,
+    floor_divide,
+    interval,
+    number,
+    take_rest,
+)
 from margrave.errors import InputError, SchemaError, invalid
+from margrave.schema.calendar import FIRST_DAY, LAST_DAY, Instant
 from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
 from margrave.schema.columns.relative import (
     LIMIT,
@@ -27,7 +35,9 @@ from margrave.schema.columns.relative import (
     ROUNDING,
     Comparison,
 )
+from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode_column, likeliest
+from margrave.schema.storage.clock import DAY
 
 MAX_CASE_VALUES = 48
 """Most values that are told apart by a chain of comparisons; more are joined."""
@@ -195,6 +205,42 @@ def comparison_cell(column: Stored, bases: Sequence[Stored], comparison: Compari
     base = _add_bases(bases, comparison)
     place = interval(_compare_columns(column, base, comparison), edges[1:-1], range(cells))
     return _by_presence(column, base, place, cells, cells + 1, cells + 2)
+
+
+def read_instants(dates: Sequence[Stored], reads: Sequence[str]) -> dict[str, Any]:
+    """The parts of `schema.calendar.Instant` of some columns by a letter and their place, as "y0" the year.
+
+    Args:
+        dates: The columns, of a form that is not text.
+        reads: "date" or "moment" for each of them.
+    """
+    found: dict[str, Any] = {}
+    for place, (date, read) in enumerate(zip(dates, reads, strict=True)):
+        days = date.read_numbers("date").value
+        held = days.clip(FIRST_DAY, LAST_DAY)
+        day = ibis.date(1970, 1, 1) + held.as_interval("D")
+        clock = take_rest(date.read_numbers("moment").value, DAY) if read == "moment" else held * 0
+        parts = {"d": held, "t": clock, "y": day.year(), "m": day.month(), "g": day.day()}
+        found |= {f"{letter}{place}": part.cast("int64") for letter, part in parts.items()}
+        found[f"w{place}"] = ibis.coalesce(days.between(FIRST_DAY, LAST_DAY), False)
+    return found
+
+
+def agreement_cell(table: Any, rule: CalendarRule) -> Any:
+    """The cell that a row counts in, as `schema.queries.agreements`; never null.
+
+    Args:
+        table: Has a number "n", and what `read_instants` says of the rule's dates.
+        rule: What they say.
+    """
+    count = len(rule.dates)
+    instants = [Instant(*(table[f"{letter}{place}"] for letter in "dtymg")) for place in range(count)]
+    there = table.n.notnull()
+    for place in range(count):
+        there = there & table[f"w{place}"]
+    agreed = ibis.coalesce(table.n == rule.tell_number(instants, floor_divide), False)
+    cells = [ibis.literal(cell, type="int32") for cell in range(3)]
+    return ibis.ifelse(there, ibis.ifelse(agreed, cells[0], cells[1]), cells[2])
 
 
 def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Stored:

@@ -112,7 +112,7 @@ class Stored:
         if read in (held, "number"):
             return self
         if (held, read) == ("moment", "date"):
-            return dataclasses.replace(self, kind=pa.int64(), value=_floor_divide(self.value, clock.DAY))
+            return dataclasses.replace(self, kind=pa.int64(), value=floor_divide(self.value, clock.DAY))
         if (held, read) == ("date", "moment"):
             most = clock.MAX_TICKS // clock.DAY
             # Days are bounded so that their microseconds fit into 64 bits.
@@ -332,17 +332,17 @@ def multiple(column: Stored, step: float) -> Any:
 
 def place_in_cycle(value: Any, tick: int, ticks: int) -> Any:
     """The place of a whole number in a period of so many ticks, as `schema.queries.places_in_cycle`."""
-    return _floor_divide(_take_rest(value, tick * ticks), tick)
+    return floor_divide(take_rest(value, tick * ticks), tick)
 
 
-def _take_rest(value: Any, unit: int) -> Any:
+def take_rest(value: Any, unit: int) -> Any:
     """What a whole number is above the multiple of a unit below it."""
     rest = value % unit
     # Backends differ in the sign of a remainder, so that it is made positive.
     return ibis.ifelse(rest < 0, rest + unit, rest)
 
 
-def _floor_divide(value: Any, unit: int) -> Any:
+def floor_divide(value: Any, unit: int) -> Any:
     """A whole number in units, rounded down."""
     # The half keeps a quotient that the backend takes in double precision on the right side.
-    return ((value - _take_rest(value, unit) + unit // 2) / unit).floor().cast("int64")
+    return ((value - take_rest(value, unit) + unit // 2) / unit).floor().cast("int64")

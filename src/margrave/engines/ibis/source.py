@@ -25,7 +25,15 @@ from margrave.engines.frames import (
     unknown_column,
     unknown_owner,
 )
-from margrave.engines.ibis.codings import FAULTS, Coding, code_column, comparison_cell, relative_code
+from margrave.engines.ibis.codings import (
+    FAULTS,
+    Coding,
+    agreement_cell,
+    code_column,
+    comparison_cell,
+    read_instants,
+    relative_code,
+)
 from margrave.engines.ibis.engine import PushdownEngine, draw_rows, fetch_rows, quiet
 from margrave.engines.ibis.expressions import (
     MIN_INEXACT_NUMBER,
@@ -43,6 +51,7 @@ from margrave.engines.streaming.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Relative
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
+from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.frame import Frame
 from margrave.schema.profile import PROFILE, profile
@@ -128,7 +137,7 @@ class PushdownSource(PrivateRows):
 
     @property
     def comparable(self) -> frozenset[str]:
-        """Names of the columns that `differences` can compare: all but text. Public."""
+        """Names of the columns that can be compared with each other: all but text. Public."""
         return frozenset(name for name in self._schema.names if self._stored_column(name).form != "text")
 
     @property
@@ -318,15 +327,26 @@ class PushdownSource(PrivateRows):
         Raises:
             InputError: One of them is text, of which only distinct values are read.
         """
-        for name in (column, base, *others):
-            if name not in self.comparable:
-                remedy = "Export the table to Parquet, or cast the text to dates or numbers."
-                raise InputError(invalid(f"column {name!r}", "not text where it is compared", remedy))
+        self._check_comparable((column, base, *others))
         table, (left, *bases) = self._select_values(
             [self._stored_column(name) for name in (column, base, *others)]
         )
         place = comparison_cell(left, bases, comparison, np.asarray(edges))
         return self._group_rows(table, place, len(edges) - 1 + ABSENT_CELLS)
+
+    def agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
+        """Rows in which a number is what dates say, is not, or one is missing, see `schema.queries`: [3].
+
+        Raises:
+            InputError: One of them is text, of which only distinct values are read.
+        """
+        self._check_comparable(rule.names)
+        names = (rule.number, *rule.dates)
+        table, (number, *dates) = self._select_values([self._stored_column(name) for name in names])
+        # Each part of a date is a column before the rule makes use of it, several times over.
+        parts = read_instants(dates, [reads[name] for name in rule.dates])
+        table = table.select(n=number.read_numbers("number").value, **parts)
+        return self._group_rows(table, agreement_cell(table, rule), 3)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.
@@ -462,6 +482,12 @@ class PushdownSource(PrivateRows):
             if cell is not None:
                 result[cell] = count
         return Counts(result)
+
+    def _check_comparable(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self.comparable:
+                remedy = "Export the table to Parquet, or cast the text to dates or numbers."
+                raise InputError(invalid(f"column {name!r}", "not text where it is compared", remedy))
 
     def _check_known(self, name: str, param: str = "column") -> None:
         if name not in self._schema.names:

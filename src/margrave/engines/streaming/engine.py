@@ -52,6 +52,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import count_cores
 from margrave.schema.columns import Column
 from margrave.schema.columns.relative import Comparison
+from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import coded_from, encode, encode_from
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.queries import drop_repeats, weigh_unlisted
@@ -101,7 +102,7 @@ class StreamSource(PrivateRows):
 
     @property
     def comparable(self) -> frozenset[str]:
-        """Names of the columns that `differences` can compare: all. Public."""
+        """Names of the columns that can be compared with each other: all. Public."""
         return frozenset(self._names)
 
     @property
@@ -232,6 +233,13 @@ class StreamSource(PrivateRows):
         tables = self._tables([column, base, *others])
         asked = (column, base, comparison, edges, others)
         return sum_counts(self._part(table).differences(*asked) for table in tables)
+
+    def agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
+        """Rows in which a number is what dates say, is not, or one is missing, see `schema.queries`: [3]."""
+        for name in rule.names:
+            self._check_known(name, "rule")
+        parts = (self._part(table) for table in self._tables(list(rule.names)))
+        return sum_counts(part.agreements(rule, reads) for part in parts)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.

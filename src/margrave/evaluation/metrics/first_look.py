@@ -18,7 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.evaluation.distance import total_variation
+from margrave.evaluation.metrics.findings import (
+    EXCEPTIONS,
+    FINDING_KINDS,
+    ROWS_TRIED,
+    SLACK,
+    Finding,
+    share_kept,
+)
 from margrave.evaluation.metrics.orders import OrderedColumn, rank_correlations, read_ordered, take_day
+from margrave.evaluation.metrics.told_times import find_times
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
@@ -32,56 +41,12 @@ Truths = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 Counts = NDArray[np.int64]
 
-FINDING_KINDS = (
-    *("order", "equality", "dependency", "missing", "rank", "calendar", "codes", "new values", "spelling"),
-)
-"""The kinds of findings, in the order in which they are told."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One relation that the real rows show. **Not private**.
-
-    Args:
-        kind: One of `FINDING_KINDS`.
-        name: The relation in a few words, the same for every synthetic table.
-        kept: How much of it the synthetic rows keep, from 0 (no more than independent columns or other
-            values would) to 1 (as in the real rows).
-        words: What the synthetic and the real rows do, one whole sentence.
-    """
-
-    kind: str
-    name: str
-    kept: float
-    words: str
-
-
-def share_kept(real: float, synthetic: float, chance: float) -> float:
-    """How much of the way from `chance` to `real` a synthetic share goes; on the far side of `real`, less.
-
-    Example:
-        >>> share_kept(1.0, 0.75, 0.5), share_kept(0.25, 0.5, 0.0), share_kept(0.5, 0.5, 0.5)
-        (0.5, 0.0, 1.0)
-    """
-    if synthetic == real:
-        return 1.0
-    if chance == real:
-        return 0.0
-    return min(max(1.0 - abs(synthetic - real) / abs(chance - real), 0.0), 1.0)
-
-
-EXCEPTIONS = 0.01
-"""Most real rows, as a share, that break an order which the real table is still said to keep."""
 BY_CHANCE = 0.05
 """Least share of rows that would break it if the columns were independent; else it follows from ranges."""
 MIN_EQUAL_SHARE = 0.2
 """Least share of real rows, above chance, in which two columns are equal."""
 MIN_CORRELATION = 0.5
 """Least size of a real rank correlation that a person would see."""
-ROWS_TRIED = 2_000
-"""Real rows on which pairs are tried first, with SLACK beside the shares above: five standard errors."""
-SLACK = 0.02
-"""Share by which the first ROWS_TRIED rows may miss a relation that all rows keep."""
 MAX_VALUES_COMPARED = 1_024
 """Most values of a column by which shares of independent columns are computed, to a thousandth each."""
 
@@ -493,6 +458,7 @@ def look_first(task: Task) -> list[Finding]:
     found += find_dependencies(_sample_labels(task))
     found += find_missing(*[_find_missing(task, rows) for rows in (True, False)])
     found += find_ranks(columns)
+    found += find_times(columns)
     found += find_calendar(columns)
     found += find_codes(task)
     found += find_spellings(task)

@@ -18,10 +18,12 @@ from margrave.errors import SchemaError
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
-from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.calendar import Instant
+from margrave.schema.columns import Binned, Column, Date, Listed, Moment
 from margrave.schema.constraints.numbers import NumberRules, number_rules
 from margrave.schema.constraints.rules import (
     Allowed,
+    CalendarRule,
     Combinations,
     Determines,
     Forbidden,
@@ -90,6 +92,8 @@ def broken(rule: Rule, rows: Rows, schema: Schema) -> Truths | None:
         return _violate_combinations(rule, columns, rows)
     if isinstance(rule, Determines):
         return _violate_dependency(rule, columns, rows)
+    if isinstance(rule, CalendarRule):
+        return _violate_calendar(rule, columns, rows)
     return _violate_numbers(rule, columns, rows)
 
 
@@ -103,6 +107,8 @@ def rule_words(rule: Rule) -> str:
         return f"range of {rule.column} by {rule.by}"
     if isinstance(rule, Determines):
         return f"{rule.of} follows from {rule.by}"
+    if isinstance(rule, CalendarRule):
+        return rule.words
     verb = "forbidden" if isinstance(rule, Forbidden) else "allowed"
     return f"{verb} combinations of {', '.join(rule.names)}"
 
@@ -188,6 +194,20 @@ def _violate_numbers(rule: Rule, columns: Mapping[str, Column], rows: Rows) -> T
         low, high = _range(rule, columns, joint, rows)
         wrong |= (value < low) | (value > high)
     return wrong
+
+
+def _violate_calendar(rule: CalendarRule, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
+    """Numbers that are not what dates say, as both are stored; a row without one of them breaks nothing."""
+    dated = all(isinstance(columns[name], Date | Moment) for name in rule.dates)
+    if not rows.exact or not dated or not set(rule.names) <= set(rows.numbers):
+        return None
+    values = [rows.numbers[name] for name in rule.names]
+    there = ~np.isnan(values).any(axis=0)
+    instants = [
+        Instant.of(np.where(there, own, 0.0).astype(np.int64), isinstance(columns[name], Moment))
+        for name, own in zip(rule.dates, values, strict=False)
+    ]
+    return np.asarray(there & (rule.tell_number(instants) != values[-1]))
 
 
 def _numbers(joint: NumberRules, name: str, rows: Rows) -> NDArray[np.float64]:

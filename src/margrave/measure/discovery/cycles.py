@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from margrave.measure.discovery.kinds import Look
 from margrave.measure.discovery.occupancy import keep_near
+from margrave.schema.calendar import FIRST_WEEKDAY
 from margrave.schema.columns import Binned, Column, Date, Moment
-from margrave.schema.cycles import FIRST_WEEKDAY, Cycle, list_cycles
+from margrave.schema.cycles import Cycle, list_cycles
 
 if TYPE_CHECKING:
     from margrave.protocols import Source

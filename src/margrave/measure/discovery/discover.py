@@ -40,6 +40,7 @@ from margrave.schema.columns import (
     Time,
     Unknown,
 )
+from margrave.schema.constraints.rules import find_ruled
 from margrave.schema.schema import Schema, apply_rules
 
 if TYPE_CHECKING:
@@ -200,6 +201,7 @@ class Discovery:
        (`margrave.measure.discovery.text`).
     8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
     9. *dependencies* of columns of labels and of few whole numbers, see `Dependencies`.
+    10. *times* that numbers tell of dates, see `Calendar`.
 
     What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
     count is known.
@@ -262,13 +264,13 @@ class Discovery:
     def _discover(self, schema: Schema, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
         """As `run`, where something is open."""
         # Loaded here, as a table that is fully declared needs none of them.
-        from margrave.measure.discovery import dependencies
-        from margrave.measure.discovery.links import may_relate
-        from margrave.measure.discovery.relations import SHARE
+        from margrave.measure.discovery.between import calendar, dependencies
+        from margrave.measure.discovery.between.links import may_relate
+        from margrave.measure.discovery.between.relations import SHARE
         from margrave.measure.discovery.text import DiscoveryBudget
 
         left = self._ledger.planned - rho
-        ruled = frozenset(name for rule in schema.rules for name in rule.names)
+        ruled = find_ruled(schema.rules)
         profiled = self._profiles(Schema(schema.columns), rho)
         open_columns = [column for column in profiled.columns if column.open]
         reserve = (
@@ -276,11 +278,12 @@ class Discovery:
         )
         may_depend = dependencies.may_depend(profiled.columns, ruled)
         depends = rho * dependencies.SHARE if may_depend else Fraction(0)
+        told = rho * calendar.SHARE if calendar.may_tell(profiled.columns, ruled) else Fraction(0)
         # Rules' columns stay attributes, as their rules need their codes.
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
         weight = sum((self._weight(column) for column in open_columns), Fraction(0))
-        budget = DiscoveryBudget(self._ledger, left + reserve + depends, weight)
+        budget = DiscoveryBudget(self._ledger, left + reserve + depends + told, weight)
         texts = [column for column in open_columns if isinstance(column, Listed)]
         others = [column for column in open_columns if not isinstance(column, Listed)]
         completed, found = list[Column](), list[NoisyMarginal]()
@@ -301,6 +304,11 @@ class Discovery:
             profiled, found = looks.run(
                 profiled, [rest_of(m, profiled[m.clique[0]], self._totals) for m in found], depends
             )
+        if told > 0:
+            self._tell("numbers that dates tell")
+            rows = rows_of(self._totals)[0]
+            public = self._ledger.neighbours.public
+            profiled = calendar.Calendar(self._source, self._gaussian, rows, public).run(profiled, told)
         return self._with_attribute(profiled, open_columns, found)
 
     def _with_attribute(
@@ -316,7 +324,7 @@ class Discovery:
         self, schema: Schema, found: list[NoisyMarginal], rho: Fraction
     ) -> tuple[Schema, list[NoisyMarginal]]:
         """Code columns by their relations to others; the looks at their own bins are no measurements then."""
-        from margrave.measure.discovery.relations import Relations
+        from margrave.measure.discovery.between.relations import Relations
 
         rows = rows_of(self._totals)
         cutting, public = (self._least, self._most), self._ledger.neighbours.public

@@ -67,7 +67,7 @@ from margrave.schema.columns import (
     Relative,
     Temporal,
 )
-from margrave.schema.constraints.rules import Determines, Rule
+from margrave.schema.constraints.rules import CalendarRule, Determines, Rule
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema, describe_found_ranges
 
@@ -335,8 +335,13 @@ def relations_section(release: Release) -> Markup | None:
 
 def _rule_line(rule: Rule) -> Markup:
     """A line of the table for a rule that discovery found."""
-    by, column = rule.names
-    said = f"{column} follows from {by}" if isinstance(rule, Determines) else f"{by} says where {column} lies"
+    column = rule.names[-1]
+    if isinstance(rule, CalendarRule):
+        said = rule.words
+    elif isinstance(rule, Determines):
+        said = f"{column} follows from {rule.by}"
+    else:
+        said = f"{rule.names[0]} says where {column} lies"
     share, error = rule.found or (1.0, 0.0)
     return row(
         mark_name(column), mark_name(said, limit=120), percent(share, 1), percent(2 * error, 1), numeric=2

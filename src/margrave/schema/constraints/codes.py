@@ -17,12 +17,13 @@ from margrave.schema.constraints.numbers import (
     Columns,
     NumberRules,
     Truths,
+    check_calendar,
     check_numbers,
     code_of,
     is_own,
     number_rules,
 )
-from margrave.schema.constraints.rules import Allowed, Combinations, Determines, Rule
+from margrave.schema.constraints.rules import Allowed, CalendarRule, Combinations, Determines, Rule
 from margrave.schema.domain import Clique
 
 Longs = NDArray[np.int64]
@@ -376,6 +377,8 @@ def check_rules(columns: Iterable[Column], rules: Sequence[Rule]) -> None:
         own = {name: named[name] for name in rule.names}
         if isinstance(rule, Combinations | Determines):
             _check_listed(own, rule)
+        elif isinstance(rule, CalendarRule):
+            check_calendar(own, rule)
         else:
             check_numbers(own, rule)
     # Rules whose columns are all known can be checked together already; the others once discovery has
@@ -404,7 +407,7 @@ def _check_listed(columns: Mapping[str, Column], rule: Combinations | Determines
 
 @functools.lru_cache(maxsize=16)
 def code_rules(columns: tuple[Column, ...], rules: tuple[Rule, ...]) -> CodeRules | None:
-    """The rules on the codes of known columns; None where there are no rules.
+    """The rules on the codes of known columns; None where no rule is about codes.
 
     Raises:
         SchemaError: A rule contradicts the schema, or the rules each other: no row could obey them.

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.columns import Binned, Column, Listed, Temporal, Whole
+from margrave.schema.columns import Binned, Column, Date, Listed, Moment, Temporal, Unknown, Whole
+from margrave.schema.columns.relative import Relative
 from margrave.schema.columns.temporal import iso_number
 from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminate_variables
-from margrave.schema.constraints.rules import Ordered, Rule, Sum, Within
+from margrave.schema.constraints.rules import CalendarRule, DatePart, Ordered, Rule, Sum, Within
 
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -320,6 +321,26 @@ def check_numbers(columns: Mapping[str, Column], rule: Rule) -> None:
                 _number(known[0], bound, 0.0)
 
 
+def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
+    """Check that a rule speaks of dates or moments and a number, as far as kinds are known.
+
+    Raises:
+        SchemaError: A column is of another kind; or it is the hour of dates.
+    """
+    for name in rule.names:
+        column = columns[name]
+        own = column.own if isinstance(column, Relative) else column
+        if isinstance(own, Unknown):
+            continue
+        hour = isinstance(rule, DatePart) and rule.part == "hour"
+        dated = isinstance(own, Moment) or (isinstance(own, Date) and not hour)
+        fits = isinstance(own, Binned) and not isinstance(own, Temporal) if name == rule.number else dated
+        if not fits:
+            wanted = "of numbers" if name == rule.number else "of moments" if hour else "of dates or moments"
+            what = f"column {name!r} of rule {rule.kind!r}"
+            raise SchemaError(invalid(what, wanted, "Declare it as such.", got=own.kind))
+
+
 def _holds_numbers(column: Listed) -> bool:
     """Whether all listed values are numbers, or may still turn out to be."""
     values = column.values
@@ -408,6 +429,16 @@ def is_comparable(columns: Mapping[str, Column], rule: Rule) -> bool:
         if not isinstance(by, Listed):
             code_of(by, 0)
     return True
+
+
+def is_applicable(columns: Mapping[str, Column], rule: Rule) -> bool:
+    """Whether a rule finds the kinds of columns that it is about."""
+    try:
+        if isinstance(rule, CalendarRule):
+            check_calendar(columns, rule)
+        return not isinstance(rule, Ordered | Sum | Within) or is_comparable(columns, rule)
+    except SchemaError:
+        return False
 
 
 def _family(column: Column) -> str:

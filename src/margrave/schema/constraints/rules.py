@@ -6,12 +6,14 @@
     ├── Determines    one listed column follows from another
     ├── Ordered       low <= high, or low < high, on numbers, dates and moments
     ├── Sum           a total and its parts
-    └── Within        the range of a number depends on a listed column
+    ├── Within        the range of a number depends on a listed column
+    ├── Elapsed       a number is the time between two dates or moments
+    └── DatePart      a number is the year, the weekday, ... of a date or moment
 
 A rule says nothing about a row in which one of its columns is missing, unless it names None itself. Whether
 private rows obey a rule is private, too, and nothing here looks at rows. Rules are declared; those that
-discovery found under noise (`margrave.measure.discovery.dependencies`) say so, with the noisy share of the
-rows that obey.
+discovery found under noise (`margrave.measure.discovery.between`) say so, with the noisy share of the rows
+that obey.
 """
 
 from __future__ import annotations
@@ -19,18 +21,22 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from margrave.errors import SchemaError, invalid
+from margrave.schema.calendar import PARTS, UNITS, Divide, Instant, count_units, take_part
 from margrave.schema.columns import Column, Scalar
 
 __all__ = [
     "Allowed",
+    "CalendarRule",
+    "DatePart",
     "Determines",
+    "Elapsed",
     "Forbidden",
     "Ordered",
     "Rule",
@@ -38,6 +44,7 @@ __all__ = [
     "Within",
     "check_names",
     "find_open_dependencies",
+    "find_ruled",
     "rule_from_json",
 ]
 
@@ -54,6 +61,8 @@ class Rule(ABC):
     """Base of all rules."""
 
     kind: ClassVar[str]
+    about_codes: ClassVar[bool] = True
+    """Whether models keep to it, so that its columns keep codes of their own."""
 
     @property
     @abstractmethod
@@ -64,6 +73,11 @@ class Rule(ABC):
     def names_missing(self) -> bool:
         """Whether it says something of missing values."""
         return False
+
+    @property
+    def words(self) -> str:
+        """What it is about, for reading: its kind and its columns."""
+        return f"{self.kind} ({', '.join(self.names)})"
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the rule's kind and fields; the share of declared rules is left out."""
@@ -324,9 +338,155 @@ class Within(Rule):
         return tuple(self.ranges)  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True, slots=True)
+class CalendarRule(Rule):
+    """Base of rules that say how a whole number follows from dates or moments.
+
+    They hold for values and not for codes: models know nothing of them. What is drawn is made to obey, see
+    `margrave.schema.constraints.calendar`.
+
+    Args:
+        number: A column of numbers.
+    """
+
+    about_codes: ClassVar[bool] = False
+    number: str
+
+    @property
+    @abstractmethod
+    def dates(self) -> tuple[str, ...]:
+        """The columns of dates or moments that it follows from."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dates and the number."""
+        return (*self.dates, self.number)
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What it says, for reading."""
+
+    @abstractmethod
+    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
+        """The number that the dates say, shape [rows] or an expression.
+
+        Args:
+            instants: Of each of the dates.
+            divide: Divides whole numbers by a unit, rounding down.
+        """
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Elapsed(CalendarRule):
+    """A number is the whole units of time from one date or moment to another.
+
+    Args:
+        number: A column of numbers.
+        since: A column of dates or moments.
+        until: Another.
+        unit: "years", "months", "weeks" or "days" of the calendar, whatever the hour; "hours", "minutes" or
+            "seconds", for which a date is its midnight. What is not whole is rounded down.
+        share: As in `Determines`.
+
+    Example:
+        >>> Elapsed("age", since="born", until="admitted", unit="years").words
+        'age is the years from born to admitted'
+    """
+
+    kind: ClassVar[str] = "elapsed"
+    since: str
+    until: str
+    unit: str = "days"
+    share: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._distinct()
+        if self.unit not in UNITS:
+            raise SchemaError(
+                invalid("unit of rule 'elapsed'", f"one of {UNITS}", "Pick one.", got=self.unit)
+            )
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """since and until."""
+        return (self.since, self.until)
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
+
+    @property
+    def words(self) -> str:
+        """What it says, for reading."""
+        return f"{self.number} is the {self.unit} from {self.since} to {self.until}"
+
+    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
+        """See `CalendarRule.tell_number`."""
+        since, until = instants
+        return count_units(since, until, self.unit, divide)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DatePart(CalendarRule):
+    """A number is a part of a date or moment.
+
+    Args:
+        number: A column of numbers.
+        date: A column of dates or moments.
+        part: "year", "quarter", "month", "day" (of the month), "hour" (of a moment), or a weekday: "weekday"
+            from Monday 1 to Sunday 7, "weekday_from_0" from Monday 0, "weekday_from_sunday" from Sunday 1
+            to Saturday 7, "weekday_from_sunday_0" from Sunday 0.
+        share: As in `Determines`.
+
+    Example:
+        >>> DatePart("month", date="sold", part="month").words
+        'month is the month of sold'
+    """
+
+    kind: ClassVar[str] = "date_part"
+    date: str
+    part: str
+    share: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._distinct()
+        if self.part not in PARTS:
+            raise SchemaError(
+                invalid("part of rule 'date_part'", f"one of {PARTS}", "Pick one.", got=self.part)
+            )
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The date alone."""
+        return (self.date,)
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
+
+    @property
+    def words(self) -> str:
+        """What it says, for reading."""
+        return f"{self.number} is the {self.part.replace('_', ' ')} of {self.date}"
+
+    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
+        """See `CalendarRule.tell_number`."""
+        return take_part(instants[0], self.part, divide)
+
+
 RULE_KINDS: dict[str, type[Rule]] = {
-    kind.kind: kind for kind in (Forbidden, Allowed, Determines, Ordered, Sum, Within)
+    kind.kind: kind for kind in (Forbidden, Allowed, Determines, Ordered, Sum, Within, Elapsed, DatePart)
 }
+
+
+def find_ruled(rules: Iterable[Rule]) -> frozenset[str]:
+    """Names of the columns that rules about codes speak of."""
+    return frozenset(name for rule in rules if rule.about_codes for name in rule.names)
 
 
 def rule_from_json(entry: Any) -> Rule:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from margrave.schema.columns import Binned, Column, Date, Moment, Temporal, Whole
 from margrave.schema.columns.relative import Comparison
 from margrave.schema.constraints.draws import draw_overall
+from margrave.schema.constraints.rules import find_ruled
 from margrave.schema.schema import Schema
 
 Array = NDArray[np.float64]
@@ -96,7 +97,7 @@ def eligible_columns(schema: Schema) -> list[Binned]:
     Flags are left out: that two of them are mostly equal says little, and a difference from another number
     may be any.
     """
-    ruled = {name for rule in schema.rules for name in rule.names}
+    ruled = find_ruled(schema.rules)
     return [
         column
         for column in schema.columns
@@ -190,11 +191,11 @@ class _Sorted:
                 draws = self._draws[name] if name == column else comparison.base_in_unit(self._draws[name])
                 self._sorted[key] = np.sort(draws.astype(np.float64))
             sides.append(self._sorted[key])
-        return 1.0 - float(_greatest_distance(sides[0], sides[1]))
+        return 1.0 - float(greatest_distance(sides[0], sides[1]))
 
 
 @njit(cache=True)
-def _greatest_distance(left: Array, right: Array) -> float:  # pragma: no cover - compiled
+def greatest_distance(left: Array, right: Array) -> float:  # pragma: no cover - compiled
     """The greatest distance between the distributions of two sorted samples."""
     i = j = 0
     greatest = 0.0

@@ -27,7 +27,7 @@ from margrave.measure.discovery.numeric import Look
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Integer, Listed, Relative
-from margrave.schema.constraints.rules import Determines, Rule, Within
+from margrave.schema.constraints.rules import Determines, Rule, Within, find_ruled
 from margrave.schema.schema import Schema, apply_rules
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def separate_values(column: Integer) -> Integer | None:
 
 def _sides(schema: Schema, released: Sequence[NoisyMarginal]) -> list[Side]:
     """The columns that may have a part in a dependency: seen by discovery, and no rule speaks of them."""
-    ruled = {name for rule in schema.rules for name in rule.names}
+    ruled = find_ruled(schema.rules)
     related = {name for c in schema.columns if isinstance(c, Relative) for name in (c.name, *c.bases)}
     singles = {m.clique[0]: m for m in released if len(m.clique) == 1}
     found = []

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.discovery.bins import Cut, cut_differences
-from margrave.measure.discovery.links import (
+from margrave.measure.discovery.between.links import (
     Link,
     Pair,
     attach,
@@ -30,6 +29,7 @@ from margrave.measure.discovery.links import (
     find_candidates,
     pair_up,
 )
+from margrave.measure.discovery.bins import Cut, cut_differences
 from margrave.measure.discovery.numeric import Look
 from margrave.measure.discovery.occupancy import weigh_cells
 from margrave.measure.discovery.ranges import choose_fineness, refined_edges

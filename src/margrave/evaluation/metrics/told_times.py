@@ -1,0 +1,89 @@
+"""Numbers that dates tell: an age by a date of birth, a stay, a weekday. **Not private**."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.evaluation.metrics.findings import ROWS_TRIED, SLACK, Finding, share_kept
+from margrave.evaluation.metrics.orders import OrderedColumn
+from margrave.schema.calendar import PARTS, UNITS, Instant
+from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed
+
+Numbers = NDArray[np.float64]
+
+MIN_TOLD = 0.95
+"""Least share of real rows in which a number is what dates say."""
+MAX_BY_CHANCE = 0.5
+"""Largest share of rows in which it would be with the dates of other rows."""
+
+
+def find_times(columns: Sequence[OrderedColumn]) -> list[Finding]:
+    """Numbers that are a part of a date, or the time between two, in nearly all real rows: one rule a number.
+
+    Args:
+        columns: Both tables' rows, those of each perhaps a sample.
+    """
+    dates = {column.name: column for column in columns if column.scale in ("date", "moment")}
+    numbers = [column for column in columns if column.scale == "number"]
+    rules = list(_list_rules(dates)) if numbers else []
+    heads = {name: _instants(column.real[:ROWS_TRIED], column) for name, column in dates.items()}
+    told = [_tell(rule, heads) for rule in rules]
+    found = []
+    for number in numbers:
+        shares = [_share_equal(number.real[:ROWS_TRIED], one) for one in told]
+        best = int(np.argmax(shares)) if shares else 0
+        if shares and shares[best] >= MIN_TOLD - SLACK:
+            finding = _compare(number, rules[best], dates)
+            found += [finding] if finding is not None else []
+    return found
+
+
+def _list_rules(dates: dict[str, OrderedColumn]) -> Iterator[CalendarRule]:
+    """All rules about these dates, of a number that has no name."""
+    for name, column in dates.items():
+        for part in PARTS[: len(PARTS) if column.scale == "moment" else -1]:
+            yield DatePart("", name, part)
+    for since, until in permutations(dates, 2):
+        for unit in UNITS:
+            yield Elapsed("", since, until, unit)
+
+
+def _instants(values: Numbers, column: OrderedColumn) -> tuple[Instant, NDArray[np.bool_]]:
+    there = ~np.isnan(values)
+    return Instant.of(np.where(there, values, 0.0).astype(np.int64), column.scale == "moment"), there
+
+
+def _tell(rule: CalendarRule, instants: dict[str, tuple[Instant, NDArray[np.bool_]]]) -> Numbers:
+    """What the dates say, NaN where one is missing: shape [rows]."""
+    own = [instants[name] for name in rule.dates]
+    told = np.asarray(rule.tell_number([instant for instant, _ in own]), dtype=np.float64)
+    return np.where(np.logical_and.reduce([there for _, there in own]), told, np.nan)
+
+
+def _share_equal(values: Numbers, told: Numbers) -> float:
+    """The share of rows with both in which they are equal, 0 where no row has both."""
+    both = ~np.isnan(values) & ~np.isnan(told)
+    return float((values[both] == told[both]).mean()) if both.any() else 0.0
+
+
+def _compare(number: OrderedColumn, rule: CalendarRule, dates: dict[str, OrderedColumn]) -> Finding | None:
+    """How often both tables obey a rule; None where the real one seldom does, or would by chance."""
+    sides = []
+    for real in (True, False):
+        columns = {name: dates[name].real if real else dates[name].synthetic for name in rule.dates}
+        instants = {name: _instants(values, dates[name]) for name, values in columns.items()}
+        sides.append(_tell(rule, instants))
+    held = _share_equal(number.real, sides[0])
+    # Each number with the dates of the row half a table away.
+    chance = _share_equal(number.real, np.roll(sides[0], len(sides[0]) // 2))
+    if held < MIN_TOLD or chance > MAX_BY_CHANCE:
+        return None
+    kept = _share_equal(number.synthetic, sides[1])
+    said = rule.words.strip()
+    words = f"{number.name} {said} in {kept:.1%} of its rows, {held:.1%} of the real ones."
+    # More rows that obey than in the real table are no loss.
+    return Finding("times", f"{number.name} {said}", share_kept(held, min(kept, held), chance), words)

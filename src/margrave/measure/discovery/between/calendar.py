@@ -1,0 +1,248 @@
+"""Numbers that dates tell, found under noise: an age by two dates, a stay, the year or weekday of a date.
+
+Released bins say which numbers may be a part of which date, or the time between which two. All that may be so
+are counted together; what nearly all rows obey becomes a rule of the release.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Sequence
+from fractions import Fraction
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.measure.discovery.between.links import greatest_distance
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.schema.calendar import PARTS, TICKS, UNITS, Instant
+from margrave.schema.columns import Binned, Column, Date, Integer, Moment, Relative, Temporal
+from margrave.schema.constraints.draws import draw_overall
+from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, find_ruled
+from margrave.schema.draws import common_step
+from margrave.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from margrave.protocols import Source
+
+Array = NDArray[np.float64]
+
+SHARE = Fraction(1, 40)
+"""Most of discovery's rho for this look, where there are dates and whole numbers. Not measured."""
+DRAWS = 2_000
+"""Values drawn from each released column to see what its dates would tell by chance."""
+MOST_TOLD = 40
+"""Most rules that are counted together."""
+LEAST_NOISE, MOST_NOISE = 25.0, 10.0
+"""Rows over the noise of a count: as much as is bought at most, and what the number of rules leaves at least.
+With the least a rule that holds in all rows is five deviations above half of them."""
+MIN_SHARE = 0.9
+"""Least share of the rows with all values in which the number is what the dates say."""
+Z = 4.0
+"""Noise standard deviations by which that must exceed half of these rows."""
+TIE = 3.0
+"""Noise standard deviations within which two rules are obeyed by as many rows. Then dates come before
+moments, and what ends early before what ends late: an age is told when somebody comes, not on leaving."""
+APART = 0.5
+"""Greatest distance of a number's distribution from that of a part of a date."""
+GAP, SPREAD_GAP = 0.5, 0.2
+"""Greatest distance of a number's mean from the time between two dates by chance, as a share of itself and of
+the spread of that time: released dates are wide where numbers are few."""
+MIN_VALUES = 3.0
+"""A number of fewer different values is no part of a date: anything would tell it."""
+
+
+def may_tell(columns: Collection[Column], ruled: Collection[str]) -> bool:
+    """Whether a number may follow from dates, by the kinds of columns alone.
+
+    Args:
+        columns: All of the table, their kinds known.
+        ruled: Names of those that rules are about.
+    """
+    free = [column for column in columns if column.name not in ruled]
+    numbers = any(isinstance(one, Binned) and not isinstance(one, Temporal) for one in free)
+    return numbers and any(isinstance(column, (Date, Moment)) for column in columns)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Dates:
+    """A column of dates or moments, and some drawn from its bins.
+
+    Args:
+        name: Of the column.
+        clock: Whether they are moments.
+        numbers: Drawn ones in the column's unit, shape [DRAWS].
+        instants: The same by their parts.
+    """
+
+    name: str
+    clock: bool
+    numbers: Array
+    instants: Instant
+
+    @classmethod
+    def of(cls, column: Column, rng: np.random.Generator) -> _Dates | None:
+        """Those of a column; None where it is of another kind or its bins are not known."""
+        own = column.own if isinstance(column, Relative) else column
+        if not isinstance(own, (Date, Moment)) or not own.weights:
+            return None
+        drawn = draw_overall(own, DRAWS, rng)
+        return cls(own.name, isinstance(own, Moment), drawn, Instant.of(drawn, isinstance(own, Moment)))
+
+
+class Calendar:
+    """Finds numbers that dates tell.
+
+    **Privacy.** Unit and adjacency: the ledger's. *times* of m rules: for each rule a table of three cells,
+    rows that obey, rows that do not, and rows in which a value is missing (`Source.agreements`). A row is in
+    exactly one cell of each table, by its own values. Between neighbours each table moves by at most S in L2,
+    where S^2 = `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by at most
+    sqrt(m S^2), and that is what its one event declares. Which rules are asked for follows from released bins
+    and public things, what is made of them from the noisy counts.
+
+    Args:
+        source: The private table.
+        gaussian: The mechanism for one table.
+        rows: A released guess of the row count.
+        fixed: Names of columns that are left alone, as public columns are.
+    """
+
+    def __init__(self, source: Source, gaussian: Gaussian, rows: float, fixed: Collection[str] = ()) -> None:
+        self._source = source
+        self._gaussian = gaussian
+        self._rows = max(rows, 0.0)
+        self._fixed = frozenset(fixed)
+
+    def run(self, schema: Schema, rho: Fraction) -> Schema:
+        """The schema with a rule for each number that dates tell.
+
+        Args:
+            schema: All known.
+            rho: What may be spent; what is not needed is left, and nothing is where no rule may hold.
+        """
+        most = int(min((self._rows / (MOST_NOISE * self._gaussian.sigma(rho))) ** 2, MOST_TOLD))
+        rules = self.find_candidates(schema)[:most]
+        if not rules:
+            return schema
+        mechanism = self._gaussian.joint(len(rules))
+        needed = (mechanism.sigma(rho) * LEAST_NOISE / self._rows) ** 2
+        cost = rho * Fraction(math.ceil(min(needed, 1.0) * 4096), 4096)
+        dates = {one.name: one for one in self._find_dates(schema)}
+        reads = {name: "moment" if one.clock else "date" for name, one in dates.items()}
+
+        def exact() -> list[NDArray[np.int64]]:
+            return [np.concatenate([self._source.agreements(rule, reads).reveal() for rule in rules])]
+
+        (noisy,), sigma = mechanism.ask([f"times told by {len(rules)} rules"], cost, exact)
+
+        def place(rule: CalendarRule) -> tuple[float, ...]:
+            own = [dates[name] for name in rule.dates]
+            later = sum(isinstance(schema[name], Relative) for name in rule.dates)
+            return sum(one.clock for one in own), later, float(own[-1].instants.days.mean())
+
+        found = choose_rules(rules, noisy.reshape(-1, 3), sigma, place)
+        return Schema(schema.columns, (*schema.rules, *found))
+
+    def find_candidates(self, schema: Schema) -> list[CalendarRule]:
+        """The rules that released bins leave open, those of the nearest distributions first."""
+        rng = np.random.default_rng(0)
+        dates = self._find_dates(schema)
+        bases = {name for c in schema.columns if isinstance(c, Relative) for name in c.bases}
+        held = find_ruled(schema.rules) | bases
+        held |= {rule.number for rule in schema.rules if isinstance(rule, CalendarRule)}
+        scored: list[tuple[float, CalendarRule]] = []
+        for column in self._free(schema):
+            if column.name in held or not _is_whole(column):
+                continue
+            assert isinstance(column, Binned)  # noqa: S101 - `_is_whole` says so
+            numbers = draw_overall(column, DRAWS, rng).astype(np.float64)
+            if len(np.unique(numbers)) >= MIN_VALUES:
+                scored += [*_compare_parts(column.name, numbers, dates)]
+                scored += [*_compare_times(column.name, numbers, dates, rng)]
+        scored.sort(key=lambda entry: entry[0])
+        return [rule for _, rule in scored]
+
+    def _free(self, schema: Schema) -> list[Column]:
+        held = self._source.comparable - self._fixed
+        return [column for column in schema.columns if column.name in held]
+
+    def _find_dates(self, schema: Schema) -> list[_Dates]:
+        free = enumerate(self._free(schema))
+        # Seeded by the column's place, so that each column always has the same draws.
+        found = [_Dates.of(column, np.random.default_rng(place)) for place, column in free]
+        return [one for one in found if one is not None]
+
+
+def _is_whole(column: Column) -> bool:
+    """Whether a column has whole numbers in bins that were found."""
+    if not isinstance(column, Binned) or isinstance(column, Temporal) or not column.weights:
+        return False
+    return isinstance(column, Integer) or common_step(column) >= 1
+
+
+def _compare_parts(name: str, numbers: Array, dates: Sequence[_Dates]) -> list[tuple[float, CalendarRule]]:
+    """The parts of dates that a number may be, with how far apart both are by chance."""
+    found: list[tuple[float, CalendarRule]] = []
+    own = np.sort(numbers)
+    for date in dates:
+        for part in PARTS[: len(PARTS) if date.clock else -1]:
+            rule = DatePart(name, date.name, part)
+            apart = greatest_distance(own, np.sort(rule.tell_number([date.instants]).astype(np.float64)))
+            if apart <= APART:
+                found.append((apart / APART, rule))
+    return found
+
+
+def _compare_times(
+    name: str, numbers: Array, dates: Sequence[_Dates], rng: np.random.Generator
+) -> list[tuple[float, CalendarRule]]:
+    """The times between two dates that a number may be, with how far its mean is from them by chance."""
+    found: list[tuple[float, CalendarRule]] = []
+    mean = float(numbers.mean())
+    for since, until in permutations(dates, 2):
+        units = UNITS if since.clock and until.clock else [unit for unit in UNITS if unit not in TICKS]
+        for unit in units:
+            rule = Elapsed(name, since.name, until.name, unit)
+            # Paired by chance: what the two have to do with each other is not known.
+            turned = Instant.of(rng.permutation(until.numbers), until.clock)
+            told = np.asarray(rule.tell_number([since.instants, turned]), dtype=np.float64)
+            bar = GAP * abs(mean) + SPREAD_GAP * float(told.std())
+            gap = abs(float(told.mean()) - mean)
+            if bar > 0 and gap <= bar:
+                found.append((gap / bar, rule))
+    return found
+
+
+def choose_rules(
+    rules: Sequence[CalendarRule],
+    noisy: Array,
+    sigma: float,
+    place: Callable[[CalendarRule], tuple[float, ...]],
+) -> list[CalendarRule]:
+    """The rules that nearly all rows obey, one a number at most: the one that most do.
+
+    Args:
+        rules: What was counted.
+        noisy: Noisy counts of rows that obey, that do not, and that lack a value, shape [rules, 3].
+        sigma: Standard deviation of their noise.
+        place: Of those as good within the noise the one with the least of this is taken.
+    """
+    held: dict[str, list[tuple[float, CalendarRule]]] = {}
+    for rule, (agree, differ, _) in zip(rules, noisy, strict=True):
+        rows = max(float(agree + differ), 1.0)
+        share = min(max(float(agree) / rows, 0.0), 1.0)
+        error = sigma * math.hypot(1.0 - share, share) / rows
+        evident = float(agree - differ) / 2 > Z * sigma / math.sqrt(2)
+        if evident and share + error >= MIN_SHARE:
+            found: Any = rule  # each kind has a share
+            found = dataclasses.replace(found, share=(round(share, 4), round(max(error, 1e-4), 4)))
+            held.setdefault(rule.number, []).append((float(agree), found))
+    chosen = []
+    for rivals in held.values():
+        best = max(agree for agree, _ in rivals)
+        near = [rule for agree, rule in rivals if agree >= best - TIE * sigma]
+        chosen.append(min(near, key=place))
+    return chosen

@@ -1,0 +1,151 @@
+"""What dates and moments tell: parts of them, such as the year or the hour, and the whole units between two.
+
+The formulas are written for numpy's arrays and for expressions of a database alike: a number is divided by
+the `divide` that is handed in, and all else is sums and products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.schema.storage.clock import DAY
+
+Longs = NDArray[np.int64]
+Divide = Callable[[Any, int], Any]
+"""Divides whole numbers by a unit, rounding down."""
+
+HOUR = DAY // 24
+"""Microseconds of an hour."""
+TICKS = {"hours": HOUR, "minutes": HOUR // 60, "seconds": HOUR // 3600}
+"""Microseconds of the units that are shorter than a day."""
+UNITS = ("years", "months", "weeks", "days", *TICKS)
+"""In which the time between two dates or moments is told."""
+WEEKDAYS = {
+    "weekday": (0, 1),
+    "weekday_from_0": (0, 0),
+    "weekday_from_sunday": (1, 1),
+    "weekday_from_sunday_0": (1, 0),
+}
+"""Ways of numbering weekdays: how many days before Monday a week begins, and the number of its first day."""
+PARTS = ("year", "quarter", "month", "day", *WEEKDAYS, "hour")
+"""What a date or moment has of its own; the hour is of moments only."""
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""The days of the years 1 to 9999. Others tell nothing, as databases do not agree on them."""
+FIRST_WEEKDAY = 3
+"""The weekday of 1970-01-01, a Thursday, where Monday is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Dates or moments by their parts, each of shape [rows] or an expression.
+
+    Args:
+        days: Since 1970-01-01.
+        ticks: Microseconds since midnight; 0 for dates.
+        year: Of the Gregorian calendar.
+        month: 1 to 12.
+        day: Of the month, from 1 on.
+    """
+
+    days: Any
+    ticks: Any
+    year: Any
+    month: Any
+    day: Any
+
+    @classmethod
+    def of(cls, values: Longs, clock: bool) -> Instant:
+        """Those of numbers, held within the years 1 to 9999.
+
+        Args:
+            values: Days, or microseconds with `clock`, since 1970-01-01: shape [rows].
+            clock: Whether they are moments; else they are dates.
+        """
+        days = values // DAY if clock else values
+        ticks = values - days * DAY if clock else np.zeros_like(values)
+        days = np.clip(days, FIRST_DAY, LAST_DAY)
+        dates = days.astype("datetime64[D]")
+        months = dates.astype("datetime64[M]")
+        month = months.astype(np.int64)
+        day = (dates - months.astype("datetime64[D]")).astype(np.int64) + 1
+        return cls(days, ticks, 1970 + month // 12, month % 12 + 1, day)
+
+
+def count_units(since: Instant, until: Instant, unit: str, divide: Divide) -> Any:
+    """The whole units from one instant to another, rounded down, one of `UNITS`.
+
+    A month is over on the day of the same number, or where there is none on the first of the month after it:
+    so a year is over on a birthday. Days, and what is made of them, are those of the calendar, whatever the
+    hour.
+    """
+    days = until.days - since.days
+    if unit in TICKS:
+        return divide(days * DAY + until.ticks - since.ticks, TICKS[unit])
+    if unit in ("days", "weeks"):
+        return days if unit == "days" else divide(days, 7)
+    months = 12 * (until.year - since.year) + until.month - since.month
+    # The last month is not over where its day is still to come: days of months differ by at most 30.
+    months = months + divide(until.day - since.day, 32)
+    return months if unit == "months" else divide(months, 12)
+
+
+def take_part(instant: Instant, part: str, divide: Divide) -> Any:
+    """A part of an instant, one of `PARTS`."""
+    if part == "hour":
+        return divide(instant.ticks, HOUR)
+    if part == "quarter":
+        return divide(instant.month + 2, 3)
+    if part in WEEKDAYS:
+        before, first = WEEKDAYS[part]
+        days = instant.days + (FIRST_WEEKDAY + before)
+        return days - 7 * divide(days, 7) + first
+    return getattr(instant, part)
+
+
+def find_range(at: Instant, number: Longs, unit: str, ahead: bool) -> tuple[Longs, Longs]:
+    """The first and the last instant that are so many whole units from another, shape [rows] each.
+
+    In days for years, months, weeks and days, else in microseconds.
+
+    Args:
+        at: The instant that is known.
+        number: Of units, shape [rows].
+        unit: One of `UNITS`.
+        ahead: Whether the instant sought is the later one if the number is positive; else the earlier one.
+    """
+    if unit in TICKS:
+        start, width = at.days * DAY + at.ticks, TICKS[unit]
+    elif unit in ("days", "weeks"):
+        start, width = at.days, 7 if unit == "weeks" else 1
+    else:
+        months = 12 if unit == "years" else 1
+        if ahead:
+            return _begin_months(at, number * months), _begin_months(at, (number + 1) * months) - 1
+        return _end_months(at, (number + 1) * months) + 1, _end_months(at, number * months)
+    if ahead:
+        return start + number * width, start + (number + 1) * width - 1
+    return start - (number + 1) * width + 1, start - number * width
+
+
+def _begin_months(at: Instant, months: Longs) -> Longs:
+    """The first day on which so many months since another are over."""
+    first, following = _month_days(at, months)
+    return np.asarray(np.minimum(first + at.day - 1, following))
+
+
+def _end_months(at: Instant, months: Longs) -> Longs:
+    """The last day since which so many months are over on another."""
+    first, following = _month_days(at, -months)
+    return np.asarray(np.minimum(first + at.day - 1, following - 1))
+
+
+def _month_days(at: Instant, months: Longs) -> tuple[Longs, Longs]:
+    """The first days of the month that is so many after that of an instant, and of the one behind it."""
+    month = 12 * (at.year - 1970) + at.month - 1 + np.clip(months, -200_000, 200_000)
+    first, following = (one.astype("datetime64[M]").astype("datetime64[D]") for one in (month, month + 1))
+    return first.astype(np.int64), following.astype(np.int64)

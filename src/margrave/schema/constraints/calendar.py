@@ -1,0 +1,365 @@
+"""Rows in which numbers say what dates do: an age and a date of birth, a stay, a weekday.
+
+Models know nothing of such rules. Numbers and dates are drawn from their bins; then dates are drawn once more
+inside their bins, such that they say what the numbers say, as far as a bin has such dates. Of two dates one
+that nothing else hangs on may leave its bin for it: numbers are what people work with, and what is released
+of them is finer. Where no date can be found the number is what the dates say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.schema.calendar import HOUR, TICKS, Instant, find_range
+from margrave.schema.columns import Binned, Column, Date, Moment, Relative, Whole
+from margrave.schema.constraints.draws import Drawn, in_bins
+from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, find_ruled
+from margrave.schema.cycles import Cycle
+from margrave.schema.draws import common_step
+from margrave.schema.encoded import Encoded
+from margrave.schema.schema import Schema
+from margrave.schema.storage.clock import DAY
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+Truths = NDArray[np.bool_]
+Numbers = Mapping[str, NDArray[Any]]
+
+MOST_SLOTS = 1 << 20
+"""Days, or hours, of a column's range, at most, among which dates are sought that say what numbers do."""
+
+
+def draw_parts(
+    encoded: Encoded, schema: Schema, rng: np.random.Generator, settled: Numbers, known: Mapping[str, Floats]
+) -> dict[str, NDArray[Any]]:
+    """Numbers that are parts of a date, and dates drawn in their bins such that these are their parts.
+
+    Args:
+        encoded: The rows.
+        schema: Their schema.
+        rng: Source of randomness.
+        settled: Numbers of columns that were drawn before, which stay.
+        known: Numbers that are given, by name, NaN where not; columns of which there are some stay.
+
+    Returns:
+        By name, of shape [rows]; anything where the code means missing. Dates that are relative to other
+        columns, or have too long a range, are left out.
+    """
+    rules = [rule for rule in schema.rules if isinstance(rule, DatePart)]
+    found: dict[str, NDArray[Any]] = {}
+    for rule in rules:
+        column = schema[rule.number]
+        if isinstance(column, Binned) and rule.number not in settled and rule.number not in found:
+            found[rule.number] = in_bins(encoded.column(rule.number), column, rng)
+    for name in dict.fromkeys(rule.date for rule in rules):
+        column = schema[name]
+        if not isinstance(column, (Date, Moment)) or name in settled or name in known:
+            continue
+        own = [rule for rule in rules if rule.date == name and not isinstance(schema[rule.number], Relative)]
+        drawn = in_bins(encoded.column(name), column, rng)
+        slots = _Slots.of(column, own)
+        if slots is not None:
+            codes = np.minimum(encoded.column(name), column.present - 1).astype(np.int64)
+            wanted = [_read_told(found | dict(settled), rule.number, encoded, schema, known) for rule in own]
+            drawn = slots.draw_agreeing(codes, wanted, drawn, rng)
+        found[name] = drawn
+    return found
+
+
+def _read_told(
+    numbers: Numbers, name: str, encoded: Encoded, schema: Schema, known: Mapping[str, Floats]
+) -> Floats:
+    """The numbers of a column, NaN where they are missing: shape [rows]."""
+    column = schema[name]
+    values = numbers[name].astype(np.float64)
+    given = known.get(name, np.full(len(values), np.nan))
+    absent = encoded.column(name) >= column.present
+    return np.where(np.isnan(given), np.where(absent, np.nan, values), given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """The days or hours of a column's range.
+
+    Args:
+        column: Of dates or moments.
+        length: Of a slot in the column's unit.
+        first: The number of the first slot, in slots since 1970-01-01.
+        bins: The bin that each begins in, shape [slots].
+        weights: How much each weighs among those of its bin, above 0, shape [slots].
+        told: What each says of each number, shape [rules, slots].
+    """
+
+    column: Date | Moment
+    length: int
+    first: int
+    bins: Longs
+    weights: Floats
+    told: Longs
+
+    @classmethod
+    def of(cls, column: Date | Moment, rules: Sequence[DatePart]) -> _Slots | None:
+        """Those of a column; None where its range has too many."""
+        clock = isinstance(column, Moment)
+        length = 1 if not clock else HOUR if any(rule.part == "hour" for rule in rules) else DAY
+        edges = column.edge_array
+        first, last = int(edges[0] // length), int((edges[-1] - 1) // length)
+        if last - first >= MOST_SLOTS:
+            return None
+        starts = np.arange(first, last + 1, dtype=np.int64) * length
+        bins = np.clip(np.searchsorted(edges, starts, side="right") - 1, 0, column.present - 1)
+        weights = _weigh_between(column, starts, starts + length)
+        cycle = Cycle.of(column)
+        if cycle is not None:
+            weights = weights * cycle.mass(starts, starts + length)
+        instant = Instant.of(starts, clock)
+        told = np.array([rule.tell_number([instant]) for rule in rules], dtype=np.int64)
+        # A day without weight comes last, but it comes: a number may ask for just that one.
+        weights = np.maximum(weights, 1e-9 * float(weights.max()))
+        return cls(column, length, first, bins.astype(np.int64), weights, told)
+
+    def draw_agreeing(
+        self, codes: Longs, wanted: Sequence[Floats], drawn: Longs, rng: np.random.Generator
+    ) -> Longs:
+        """Dates in slots of the rows' bins that say what numbers do, by weight; else as drawn: shape [rows].
+
+        Args:
+            codes: The bin of each row, shape [rows].
+            wanted: The numbers, NaN where any will do: shape [rows] each.
+            drawn: Dates in these bins, whose place inside a slot is kept, shape [rows].
+            rng: Source of randomness.
+        """
+        result: Longs = drawn.copy()
+        # Which numbers are missing differs by row: each pattern is one search.
+        there = np.array([~np.isnan(one) for one in wanted])
+        for pattern in np.unique(there, axis=1).T:
+            rows = np.flatnonzero((there == pattern[:, None]).all(axis=0))
+            if not pattern.any():
+                continue
+            asked = np.array([one[rows] for one, held in zip(wanted, pattern, strict=True) if held])
+            chosen = self._choose(codes[rows], asked, self.told[pattern], rng)
+            held = chosen >= 0
+            place = drawn[rows[held]] % self.length
+            moved = (self.first + chosen[held]) * self.length + place
+            edges = self.column.edge_array.astype(np.int64)
+            bins = codes[rows[held]]
+            result[rows[held]] = np.clip(moved, edges[bins], edges[bins + 1] - 1)
+        return result
+
+    def _choose(self, codes: Longs, asked: Floats, told: Longs, rng: np.random.Generator) -> Longs:
+        """A slot of each row's bin that says what is asked, -1 where there is none: shape [rows]."""
+        kinds, owner = np.unique(np.vstack([self.bins, told]), axis=1, return_inverse=True)
+        owner = owner.ravel()
+        order = np.argsort(owner, kind="stable")
+        ends = np.cumsum(self.weights[order])
+        last = np.cumsum(np.bincount(owner, minlength=kinds.shape[1]))
+        place = _find_columns(kinds, np.vstack([codes, asked]))
+        held = place >= 0
+        place = np.maximum(place, 0)
+        # A place in the running weights between those of the kind's first and its last slot.
+        below = np.append(0.0, ends[last - 1])
+        at = below[place] + rng.random(len(place)) * (below[place + 1] - below[place])
+        first = np.append(0, last)[place]
+        chosen = np.clip(np.searchsorted(ends, at, side="right"), first, last[place] - 1)
+        found: Longs = np.where(held, order[chosen], -1)
+        return found
+
+
+def _find_columns(kinds: Longs, asked: Floats) -> Longs:
+    """The place of each asked column among the kinds, -1 where it is none: shape [asked]."""
+    both = np.hstack([kinds.astype(np.float64), asked])
+    _, number = np.unique(both, axis=1, return_inverse=True)
+    number = number.ravel()
+    place = np.full(int(number.max()) + 1, -1, dtype=np.int64)
+    place[number[: kinds.shape[1]]] = np.arange(kinds.shape[1])
+    found: Longs = place[number[kinds.shape[1] :]]
+    return found
+
+
+def _weigh_between(column: Binned, low: NDArray[Any], high: NDArray[Any]) -> Floats:
+    """The rows that the cells of a column say are between numbers, evenly without cells: shape [rows]."""
+    edges, running = _running_weights(column)
+    found: Floats = np.interp(high, edges, running) - np.interp(low, edges, running)
+    return found
+
+
+def _running_weights(column: Binned) -> tuple[Floats, Floats]:
+    """Edges of a column's cells, its bins where it has none, and the weight up to each, which grows."""
+    edges, weights = column.edge_array, np.ones(column.present)
+    if column.fine is not None and column.weights is not None and sum(column.weights) > 0:
+        edges, weights = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)
+    return edges, np.append(0.0, np.cumsum(np.maximum(weights, 1e-9 * weights.max())))
+
+
+def follow_dates(
+    encoded: Encoded,
+    schema: Schema,
+    rng: np.random.Generator,
+    settled: Numbers,
+    linked: Mapping[str, Drawn],
+    known: Mapping[str, Floats],
+) -> dict[str, Drawn]:
+    """The numbers of columns that calendar rules speak of, and dates that had to move for them, by name.
+
+    Args:
+        encoded: The rows.
+        schema: Their schema.
+        rng: Source of randomness.
+        settled: Numbers of columns that were drawn before.
+        linked: Those of columns that are relative to others, and of the others.
+        known: Numbers that are given, by name, NaN where not: they stay.
+    """
+    rules = [rule for rule in schema.rules if isinstance(rule, CalendarRule)]
+    if not rules:
+        return {}
+    rows = _Rows(encoded, schema, settled, linked, known, rng)
+    for rule in rules:
+        if isinstance(rule, Elapsed) and (name := _find_free(rule, rules, schema)) is not None:
+            rows.move_date(rule, name)
+    for rule in rules:
+        rows.settle_number(rule)
+    return rows.changed
+
+
+def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> str | None:
+    """The date of a rule that no other column or rule hangs on; None if there is none.
+
+    One with bins of its own before one that is relative to another column, and of two such the one whose
+    differences spread more: the other is nearly what its base says.
+    """
+    held = find_ruled(schema.rules)
+    held |= {name for column in schema.columns if isinstance(column, Relative) for name in column.bases}
+    held |= {name for other in rules if other is not rule for name in other.dates}
+
+    def spread(name: str) -> float:
+        column = schema[name]
+        if not isinstance(column, Relative):
+            return np.inf
+        return float(np.ptp(column.part.edge_array)) / (DAY if isinstance(column.own, Moment) else 1)
+
+    return max((name for name in rule.dates if name not in held), key=spread, default=None)
+
+
+class _Rows:
+    """The numbers and dates of rows, as far as rules about the calendar change them."""
+
+    def __init__(
+        self,
+        encoded: Encoded,
+        schema: Schema,
+        settled: Numbers,
+        linked: Mapping[str, Drawn],
+        known: Mapping[str, Floats],
+        rng: np.random.Generator,
+    ) -> None:
+        self._encoded, self._schema, self._known, self._rng = encoded, schema, known, rng
+        self._settled, self._linked = settled, linked
+        self._ruled = find_ruled(schema.rules) | set(linked)
+        self.changed: dict[str, Drawn] = {}
+
+    def read(self, name: str) -> Drawn:
+        """The numbers of a column, drawn if they are not yet, and where they are missing."""
+        if name not in self.changed:
+            self.changed[name] = self._draw(name)
+        return self.changed[name]
+
+    def _draw(self, name: str) -> Drawn:
+        if name in self._linked:
+            return Drawn(self._linked[name].numbers.copy(), self._linked[name].absent)
+        column, codes = self._schema[name], self._encoded.column(name)
+        assert isinstance(column, Binned)  # noqa: S101 - all others are linked
+        drawn = self._settled[name] if name in self._settled else in_bins(codes, column, self._rng)
+        return Drawn(np.array(drawn), codes >= column.present)
+
+    def move_date(self, rule: Elapsed, name: str) -> None:
+        """Draw a date anew in the rows in which it does not say what the number does."""
+        number, date, at = self.read(rule.number), self.read(name), self.read(_other_date(rule, name))
+        told, there = self._tell(rule)
+        wrong = there & ~number.absent & (told != number.numbers) & self._open(name)
+        rows = np.flatnonzero(wrong & (np.abs(number.numbers) < MOST_SLOTS))
+        column = _own(self._schema[name])
+        if not len(rows) or not isinstance(column, (Date, Moment)):
+            return
+        base = Instant.of(at.numbers[rows], self._is_clock(_other_date(rule, name)))
+        wanted = np.rint(number.numbers[rows]).astype(np.int64)
+        low, high = find_range(base, wanted, rule.unit, name == rule.until)
+        low, high = _in_unit(low, high, rule.unit, isinstance(column, Moment))
+        edges = column.edge_array.astype(np.int64)
+        outer = np.maximum(low, edges[0]), np.minimum(high, edges[-1] - 1)
+        inner = outer
+        if column is self._schema[name]:
+            codes = np.minimum(self._encoded.column(name)[rows], column.present - 1).astype(np.int64)
+            inner = np.maximum(low, edges[codes]), np.minimum(high, edges[codes + 1] - 1)
+        # In its own bin if that has such a date, else anywhere in the column's range, else not at all.
+        inside = inner[0] <= inner[1]
+        low, high = np.where(inside, inner[0], outer[0]), np.where(inside, inner[1], outer[1])
+        held = low <= high
+        date.numbers[rows[held]] = _draw_within(column, low[held], high[held], self._rng)
+
+    def settle_number(self, rule: CalendarRule) -> None:
+        """Make the number what the dates say, where that is in its column's range.
+
+        Numbers that other rules or columns hang on stay, as do those that are given.
+        """
+        column = self._schema[rule.number]
+        if rule.number in self._ruled or not isinstance(column, Binned):
+            return
+        number = self.read(rule.number)
+        told, there = self._tell(rule)
+        last = float(column.edge_array[-1]) - isinstance(column, Whole)
+        within = (told >= float(column.edge_array[0])) & (told <= last)
+        rows = there & within & ~number.absent & self._open(rule.number)
+        number.numbers[rows] = told[rows]
+
+    def _tell(self, rule: CalendarRule) -> tuple[Longs, Truths]:
+        """What the dates of a rule say, and in which rows they are all there: shape [rows] each."""
+        dates = [self.read(name) for name in rule.dates]
+        instants = [
+            Instant.of(date.numbers.astype(np.int64), self._is_clock(name))
+            for date, name in zip(dates, rule.dates, strict=True)
+        ]
+        there = ~np.logical_or.reduce([date.absent for date in dates])
+        return np.asarray(rule.tell_number(instants)), there
+
+    def _is_clock(self, name: str) -> bool:
+        return isinstance(_own(self._schema[name]), Moment)
+
+    def _open(self, name: str) -> Truths:
+        """The rows in which no number of a column is given."""
+        given = self._known.get(name)
+        return np.ones(self._encoded.rows, dtype=np.bool_) if given is None else np.isnan(given)
+
+
+def _own(column: Column) -> Column:
+    """A column by itself, without what it is relative to."""
+    return column.own if isinstance(column, Relative) else column
+
+
+def _other_date(rule: Elapsed, name: str) -> str:
+    return rule.until if name == rule.since else rule.since
+
+
+def _in_unit(low: Longs, high: Longs, unit: str, clock: bool) -> tuple[Longs, Longs]:
+    """The ends of a range, both included, in a column's unit: microseconds with `clock`, else days."""
+    if unit in TICKS:
+        return (low, high) if clock else (-(-low // DAY), high // DAY)
+    return (low * DAY, high * DAY + DAY - 1) if clock else (low, high)
+
+
+def _draw_within(column: Date | Moment, low: Longs, high: Longs, rng: np.random.Generator) -> Longs:
+    """A number in each range [low, high] by the column's cells, or by hours and weekdays: shape [rows]."""
+    cycle = Cycle.of(column)
+    if cycle is not None:
+        drawn = cycle.draw(low, high + 1, rng)
+    else:
+        edges, running = _running_weights(column)
+        ends = [np.interp(end, edges, running) for end in (low, high + 1)]
+        at = ends[0] + rng.random(len(low)) * (ends[1] - ends[0])
+        drawn = np.floor(np.interp(at, running, edges)).astype(np.int64)
+    step = int(common_step(column)) or 1
+    return np.clip(np.maximum(drawn // step * step, low), low, high)

@@ -1,0 +1,147 @@
+"""What dates say of numbers: a row counts for one cell, by itself alone, and alike in every engine."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from engine_backends import NOT_HELD, STREAMS, Backends
+
+from margrave.engines.memory import open_source
+from margrave.errors import InputError
+from margrave.schema.calendar import PARTS, UNITS, Instant
+from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed
+from margrave.schema.storage.clock import DAY
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+EPOCH = dt.date(1970, 1, 1)
+ODD_DAYS = [dt.date(1, 1, 1), dt.date(9999, 12, 31), EPOCH, dt.date(1969, 12, 31), dt.date(2024, 2, 29), None]
+ODD_MOMENTS = [
+    dt.datetime(1, 1, 1),
+    dt.datetime(9999, 12, 31, 23, 59, 59, 999_999),
+    dt.datetime(1969, 12, 31, 23, 59, 59, 1),
+    dt.datetime(2024, 2, 29, 8),
+    None,
+]
+READS = {"day": "date", "late": "date", "moment": "moment", "after": "moment", "zoned": "moment"}
+RULES: list[CalendarRule] = [
+    *(DatePart("number", name, part) for name in ("day", "moment", "zoned") for part in PARTS),
+    *(Elapsed("number", "day", "late", unit) for unit in UNITS),
+    *(Elapsed("number", "moment", "after", unit) for unit in UNITS),
+    *(Elapsed("real", "late", "zoned", unit) for unit in UNITS),
+]
+ENGINES = [
+    *STREAMS,
+    "ibis-duckdb",
+    pytest.param("postgres", marks=pytest.mark.slow),
+    pytest.param("spark", marks=pytest.mark.slow),
+]
+
+
+def make_table(rows: int, seed: int) -> pa.Table:
+    """Dates of a year with odd ones among them, and numbers that are often what they say."""
+    rng = np.random.default_rng(seed)
+
+    def days() -> list[dt.date | None]:
+        near = [EPOCH + dt.timedelta(days=int(d)) for d in rng.integers(18_000, 18_365, rows)]
+        return [
+            ODD_DAYS[int(k)] if k < len(ODD_DAYS) else day
+            for k, day in zip(rng.integers(0, 40, rows), near, strict=True)
+        ]
+
+    def moments() -> list[dt.datetime | None]:
+        start = dt.datetime(2019, 12, 30)
+        near = [start + dt.timedelta(seconds=int(s)) for s in rng.integers(0, 200_000, rows)]
+        return [
+            ODD_MOMENTS[int(k)] if k < len(ODD_MOMENTS) else one
+            for k, one in zip(rng.integers(0, 40, rows), near, strict=True)
+        ]
+
+    small = rng.integers(-3, 32, rows)
+    number = np.where(rng.random(rows) < 0.3, 2019, small)
+    real = np.where(rng.random(rows) < 0.2, small + 0.5, small).astype(float)
+    return pa.table(
+        {
+            "day": pa.array(days(), pa.date32()),
+            "late": pa.array(days(), pa.date32()),
+            "moment": pa.array(moments(), pa.timestamp("us")),
+            "after": pa.array(moments(), pa.timestamp("us")),
+            "zoned": pa.array(moments(), pa.timestamp("us", "UTC")),
+            "number": pa.array(number, pa.int64(), mask=rng.random(rows) < 0.05),
+            "real": pa.array(real, pa.float64(), mask=rng.random(rows) < 0.05),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def backends(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backends]:
+    found = Backends(tmp_path_factory.mktemp("calendar"))
+    yield found
+    found.close()
+
+
+def test_each_row_counts_once_whatever_the_others_are() -> None:
+    table = make_table(100, 0)
+    whole, alone = open_source(table)[0], [open_source(table.slice(i, 1))[0] for i in range(100)]
+    agreed = 0
+    for rule in RULES:
+        answers = [source.agreements(rule, READS).reveal() for source in alone]
+        assert all(answer.sum() == 1 and answer.min() == 0 for answer in answers)
+        found = whole.agreements(rule, READS).reveal()
+        np.testing.assert_array_equal(found, np.sum(answers, axis=0), rule.words)
+        agreed += int(found[0])
+    assert agreed > 50
+
+
+def test_cells_are_those_of_plain_python() -> None:
+    table = make_table(400, 3)
+    source = open_source(table)[0]
+    for rule in RULES[: len(PARTS)]:
+        found = [0, 0, 0]
+        for day, number in zip(table["day"].to_pylist(), table["number"].to_pylist(), strict=True):
+            if day is None or number is None:
+                found[2] += 1
+                continue
+            told = rule.tell_number([Instant.of(np.array([(day - EPOCH).days]), clock=False)])
+            found[int(told[0] != number)] += 1
+        assert source.agreements(rule, READS).reveal().tolist() == found, rule.words
+
+
+def test_dates_beyond_the_calendar_count_as_missing() -> None:
+    far = pa.array([3_000_000, -800_000, 0, 2**31 - 1], pa.int32()).cast(pa.date32())
+    source = open_source(pa.table({"day": far, "number": [1970, 1970, 1970, 1970]}))[0]
+    assert source.agreements(DatePart("number", "day", "year"), READS).reveal().tolist() == [1, 0, 3]
+    late = pa.array([2**62, 0, -(2**62)], pa.int64()).cast(pa.timestamp("us"))
+    source = open_source(pa.table({"moment": late, "number": [0, 0, 0]}))[0]
+    assert source.agreements(DatePart("number", "moment", "hour"), READS).reveal().tolist() == [1, 0, 2]
+    assert 3_000_000 * DAY < 2**62
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_answers_are_those_of_memory(backends: Backends, engine: str) -> None:
+    table = make_table(400, 1)
+    table = table.select([name for name in table.column_names if name not in NOT_HELD.get(engine, ())])
+    memory = backends.open("memory-csv" if engine == "stream-csv" else "memory", table)[0]
+    other = backends.open(engine, table)[0]
+    for rule in RULES:
+        answers = [source.agreements(rule, READS).reveal() for source in (memory, other)]
+        np.testing.assert_array_equal(answers[0], answers[1], rule.words)
+
+
+def test_text_that_a_database_counts_is_refused(backends: Backends) -> None:
+    table = pa.table({"day": ["2024-01-01", "CANARY"], "number": [1, 2]})
+    source = backends.open("ibis-duckdb", table)[0]
+    with pytest.raises(InputError, match="not text") as error:
+        source.agreements(DatePart("number", "day", "month"), READS)
+    assert "CANARY" not in str(error.value)
+
+
+def test_texts_are_read_in_memory() -> None:
+    columns: dict[str, Any] = {"day": ["2024-01-31", "x", "2023-12-01"], "number": ["1", "1", "11"]}
+    source = open_source(pa.table(columns))[0]
+    assert source.agreements(DatePart("number", "day", "month"), READS).reveal().tolist() == [1, 1, 1]

@@ -1,0 +1,217 @@
+"""The look at numbers that dates tell: what it asks, what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from margrave import Schema, Synthesizer, Unit
+from margrave.engines.opening import open_source
+from margrave.measure.discovery.between.calendar import Calendar, choose_rules, may_tell
+from margrave.privacy.accounting.accountants import event_rho
+from margrave.privacy.accounting.events import GaussianEvent
+from margrave.run.synthesizer import DISCOVERY
+from margrave.schema.columns import Categorical, Date, Integer, Moment, Real
+from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, Ordered, Within
+from margrave.schema.schema import apply_rules
+
+AGE = Elapsed("age", "born", "seen", "years")
+
+
+def visits(rows: int, seed: int = 0) -> pa.Table:
+    """A date of birth, a visit and its end, and what is said of them: ages, stays, months, hours, a score."""
+    rng = np.random.default_rng(seed)
+    born = np.datetime64("1930-01-01") + rng.integers(0, 29_000, rows)
+    seen = np.datetime64("2019-01-01") + rng.integers(0, 1_400, rows)
+    minutes = rng.integers(0, 24 * 60, rows)
+    stay = rng.poisson(4.0, rows)
+    months = [d.astype("datetime64[M]").astype(int) for d in (born, seen)]
+    days = [
+        (d - m.astype("datetime64[M]").astype("datetime64[D]")).astype(int)
+        for d, m in zip((born, seen), months, strict=True)
+    ]
+    age = (months[1] - months[0] - (days[1] < days[0])) // 12
+    return pa.table(
+        {
+            "born": born,
+            "seen": seen,
+            "rung": seen.astype("datetime64[m]").astype("datetime64[us]") + minutes.astype("timedelta64[m]"),
+            "left": seen + stay,
+            "age": age,
+            "stay": stay,
+            "month": months[1] % 12 + 1,
+            "hour": minutes // 60,
+            "score": rng.integers(0, 12, rows),
+        }
+    )
+
+
+def fit(table: pa.Table, epsilon: float = 3.0, schema: Schema | None = None, **options: object) -> Schema:
+    synthesizer = Synthesizer(
+        "independent", epsilon=epsilon, schema=schema, not_private_test_seed=0, **options
+    )  # type: ignore[arg-type]
+    return synthesizer.fit(table).schema
+
+
+def test_ages_stays_months_and_hours_are_found() -> None:
+    schema = fit(visits(20_000))
+    found = {rule.number: rule for rule in schema.rules if isinstance(rule, Elapsed | DatePart)}
+    assert found.keys() == {"age", "stay", "month", "hour"}
+    assert (found["age"].since, found["age"].until, found["age"].unit) == ("born", "seen", "years")
+    assert (found["stay"].since, found["stay"].until, found["stay"].unit) == ("seen", "left", "days")
+    assert (found["month"].part, found["hour"].part) == ("month", "hour")
+    assert found["hour"].date == "rung"
+    for rule in found.values():
+        share, error = rule.share
+        assert 0.9 < share <= 1.0
+        assert 0.0 < error < 0.1
+
+
+def test_rows_of_the_release_obey_what_was_found() -> None:
+    synthesis = Synthesizer("independent", epsilon=3.0, not_private_test_seed=0).fit(visits(20_000))
+    made = synthesis.sample_arrow(5_000, rng=np.random.default_rng(0))
+    seen, left, born = (made[name].to_numpy().astype("datetime64[D]") for name in ("seen", "left", "born"))
+    assert ((left - seen).astype(int) == made["stay"].to_numpy()).mean() > 0.99
+    assert (seen.astype("datetime64[M]").astype(int) % 12 + 1 == made["month"].to_numpy()).mean() > 0.99
+    years = (seen - born).astype(int) / 365.2425
+    assert (np.abs(years - made["age"].to_numpy() - 0.5) < 0.51).mean() > 0.99
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    rng = np.random.default_rng(1)
+    table = visits(20_000)
+    for name in ("age", "stay", "month", "hour"):
+        table = table.set_column(
+            table.column_names.index(name), name, table[name].take(pa.array(rng.permutation(20_000)))
+        )
+    assert not [rule for rule in fit(table).rules if isinstance(rule, Elapsed | DatePart)]
+
+
+def test_the_look_is_one_release_within_its_share() -> None:
+    synthesis = Synthesizer("independent", epsilon=1.0, delta=1e-6, not_private_test_seed=0).fit(
+        visits(20_000)
+    )
+    (event,) = (event for event in synthesis.release.events if event.what.startswith("times told by"))
+    asked = int(event.what.split()[3])
+    assert asked > 4  # some that do not hold were asked as well
+    assert isinstance(event, GaussianEvent)
+    assert event.l2_squared == asked
+    assert 0 < float(event_rho(event)) <= synthesis.guarantee.rho * float(DISCOVERY) / 40
+
+
+@pytest.mark.parametrize("rows", [30, 300])
+def test_nothing_is_asked_where_noise_would_hide_it(rows: int) -> None:
+    synthesis = Synthesizer("independent", epsilon=0.1, not_private_test_seed=0).fit(visits(rows))
+    assert not [event for event in synthesis.release.events if event.what.startswith("times")]
+
+
+def test_owners_rows_are_paid_for() -> None:
+    table = visits(20_000).append_column("who", pa.array(np.arange(20_000) // 3))
+    options = {"unit": Unit("who", 3)}
+    synthesis = Synthesizer("independent", epsilon=3.0, not_private_test_seed=0, **options).fit(table)
+    (event,) = (event for event in synthesis.release.events if event.what.startswith("times"))
+    asked = int(event.what.split()[3])
+    assert isinstance(event, GaussianEvent)
+    assert event.l2_squared == 9 * asked
+
+
+KNOWN = {"missing": False, "bins": 4}
+
+
+@pytest.mark.parametrize(
+    ("columns", "able"),
+    [
+        ((Date(name="d"), Integer(name="n")), True),
+        ((Date(name="d"), Real(name="n")), True),
+        ((Date(name="d"), Categorical(name="n")), False),
+        ((Integer(name="d"), Integer(name="n")), False),
+        ((Date(name="d"), Moment(name="n")), False),
+    ],
+)
+def test_kinds_say_whether_there_is_anything_to_look_for(columns: tuple[object, ...], able: bool) -> None:
+    assert may_tell(columns, ()) == able  # type: ignore[arg-type]
+    assert not may_tell(columns, ("n", "d"))  # type: ignore[arg-type]
+
+
+def test_a_number_that_rules_speak_of_is_left_alone() -> None:
+    schema = Schema(
+        (Integer(name="age"), Integer(name="score"), Date(name="seen"), Date(name="born"), Date(name="left")),
+        (Ordered("score", "age"),),
+    )
+    found = {rule.number for rule in fit(visits(20_000), schema=schema).rules if isinstance(rule, Elapsed)}
+    assert found == {"stay"}
+    declared = Schema((Date(name="seen"), Date(name="born"), Integer(name="age")), (AGE,))
+    rules = [rule for rule in fit(visits(20_000), schema=declared).rules if rule.names[-1] == "age"]
+    assert rules == [AGE]
+
+
+def test_public_columns_are_left_alone() -> None:
+    table = visits(20_000)
+    options = {"adjacency": "replace_private", "public": ["born"]}
+    synthesis = Synthesizer("auto", epsilon=3.0, not_private_test_seed=0, **options).fit(table)  # type: ignore[arg-type]
+    spoken = {name for rule in synthesis.schema.rules for name in rule.names}
+    assert "stay" in spoken
+    assert "born" not in spoken
+
+
+RULES = [
+    Elapsed("stay", "rung", "left"),
+    Elapsed("stay", "seen", "left"),
+    Elapsed("stay", "born", "left", "years"),
+]
+
+
+def place(rule: CalendarRule) -> tuple[float, ...]:
+    """Moments last."""
+    return (float("rung" in rule.dates),)
+
+
+def pick(*agreed: float, differ: float = 0.0, sigma: float = 10.0) -> list[str]:
+    noisy = np.array([[float(one), 1000.0 - one + differ, 0.0] for one in agreed])
+    return [rule.words for rule in choose_rules(RULES[: len(agreed)], noisy, sigma, place)]
+
+
+def test_of_rules_as_good_dates_come_first() -> None:
+    assert pick(1000, 980) == ["stay is the days from seen to left"]
+    assert pick(1000, 960) == ["stay is the days from rung to left"]
+    assert pick(985, 10, 1000) == ["stay is the years from born to left"]
+
+
+def test_a_rule_has_to_hold_in_nearly_all_rows_and_beyond_the_noise() -> None:
+    assert pick(905) != []
+    assert pick(880) == []
+    assert pick(1000, sigma=150.0) != []
+    assert pick(1000, sigma=200.0) == []
+    # What is told of the share is between 0 and 1, whatever noise does.
+    noisy = np.array([[1100.0, -80.0, 0.0]])
+    (found,) = choose_rules(RULES[:1], noisy, 30.0, place)
+    assert found.found == (1.0, 0.0294)
+
+
+def test_a_rule_whose_column_turns_out_to_be_of_another_kind_is_left_out() -> None:
+    columns = (
+        Date(name="born", lower="1930-01-01", upper="2000-01-01", **KNOWN),
+        Date(name="seen", lower="2019-01-01", upper="2020-01-01", **KNOWN),
+        Categorical(name="age", values=("old", "young"), missing=False),
+    )
+    assert apply_rules(columns, (AGE,), ["age"]).rules == ()
+    within = Within("born", "age", {"old": (None, "1970-01-01")})
+    assert apply_rules(columns, (AGE, within), ["age"]).rules == (within,)
+
+
+def test_candidates_come_nearest_first_and_fit_the_storage() -> None:
+    table = visits(4_000)
+    schema = fit(table)
+    source = open_source(table)[0]
+    plain = Schema(schema.columns)
+    found = Calendar(source, None, 4_000.0).find_candidates(plain)  # type: ignore[arg-type]
+    words = [rule.words for rule in found]
+    assert "age is the years from born to seen" in words
+    assert "age is the days from born to seen" not in words
+    assert "stay is the days from seen to left" in words
+    assert not [
+        rule for rule in found if isinstance(rule, DatePart) and rule.part == "hour" and rule.date != "rung"
+    ]
+    none = Calendar(source, None, 4_000.0, ("born", "seen", "rung", "left"))  # type: ignore[arg-type]
+    assert none.find_candidates(plain) == []

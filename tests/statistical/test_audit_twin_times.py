@@ -1,0 +1,74 @@
+"""The twin audit of the look at numbers that dates tell."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from twin_runs import LookAudit
+
+from margrave.engines.counts import Counts
+from margrave.engines.memory import MemorySource
+from margrave.measure.discovery.between.calendar import Calendar
+from margrave.measure.mechanisms.gaussian import Gaussian
+from margrave.privacy.unit import Adjacency
+
+COLUMNS = ("born", "came", "age", "month", "kind")
+Row = dict[str, Any]
+ODD: dict[str, Row] = {
+    "a row as all others": {},
+    "an age that is wrong": {"age": 3, "month": 13},
+    "born after the visit": {"born": datetime.date(9999, 12, 31), "age": -8000},
+    "no value at all": dict.fromkeys(COLUMNS),
+    "one value missing": {"came": None},
+    "a far number": {"age": 2**62},
+}
+TYPES = {"born": pa.date32(), "came": pa.date32(), "age": pa.int64(), "month": pa.int64()}
+
+
+def row(owner: int) -> Row:
+    """The row of an owner, by a fixed rule: an age on the day of a visit, and the month of that."""
+    came = datetime.date(2020, 1, 1) + datetime.timedelta(days=owner * 37 % 700)
+    born = datetime.date(1940, 1, 1) + datetime.timedelta(days=owner * 9_973 % 25_000)
+    age = came.year - born.year - ((came.month, came.day) < (born.month, born.day))
+    return {"born": born, "came": came, "age": age, "month": came.month, "kind": ("a", "b")[owner % 2]}
+
+
+AUDIT = LookAudit(COLUMNS, row, ODD, TYPES, epsilon=30.0)
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
+def test_the_look_loses_no_more_than_it_declares(adjacency: Adjacency, k: int) -> None:
+    asked, found = AUDIT.run(list(ODD), adjacency, k)
+    assert len([what for what in asked if what.startswith("times told by")]) == 1
+    assert found == []
+
+
+def too_little(patch: pytest.MonkeyPatch) -> None:
+    """All rules for the price of one."""
+    patch.setattr(Gaussian, "joint", lambda self, tables: self)
+
+
+def twice(patch: pytest.MonkeyPatch) -> None:
+    """A row in two cells of a table."""
+    true = MemorySource.agreements
+    patch.setattr(MemorySource, "agreements", lambda self, *asked: Counts(true(self, *asked).reveal() * 2))
+
+
+def for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """An exact count asked beside the ledger decides what is looked at."""
+    true = Calendar.find_candidates
+
+    def find(self: Any, schema: Any) -> Any:
+        reads = dict.fromkeys(("born", "came"), "date")
+        return [rule for rule in true(self, schema) if self._source.agreements(rule, reads).reveal()[0] % 2]
+
+    patch.setattr(Calendar, "find_candidates", find)
+
+
+@pytest.mark.parametrize("fault", [too_little, twice, for_nothing])
+def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault(monkeypatch)
+    assert AUDIT.run(["a row as all others", "an age that is wrong"], "add_remove", 0)[1] != []
