@@ -19,8 +19,6 @@ from margrave.measure.discovery.occupancy import (
     LEAST_NEAR_GROUPS,
     average_counts,
     expected_counts,
-    fade_cells,
-    find_reach,
     keep_near,
     share_outside,
     spread_counts,
@@ -28,6 +26,7 @@ from margrave.measure.discovery.occupancy import (
     weigh_cells,
 )
 from margrave.measure.discovery.ranges import number_edges, number_prior
+from margrave.measure.discovery.reach import fade_cells, find_reach
 from margrave.schema.columns import Integer, Real, Relative
 from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE, fade_factors
 from margrave.schema.schema import Schema

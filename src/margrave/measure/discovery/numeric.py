@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.bins import cut_by, merge_rare
 from margrave.measure.discovery.occupancy import (
     expected_counts,
-    fade_cells,
-    find_reach,
     keep_near,
     share_outside,
     spread_counts,
@@ -43,6 +41,7 @@ from margrave.measure.discovery.ranges import (
     year_edges,
     year_prior,
 )
+from margrave.measure.discovery.reach import limit_reach
 from margrave.measure.discovery.refine import Seen
 from margrave.measure.discovery.tails import BoundsLook, Tails, find_tails, refine_tails, weigh_tails
 from margrave.measure.discovery.values import (
@@ -179,12 +178,7 @@ class NumericDiscovery:
         seen = self._details(start.edges, start.counts, start.multiples.step)
         found = self._with_atoms(seen, start.multiples.step)
         noise = float(np.sqrt(found.variances.mean()))
-        # Days and times have no octaves, and between bounds that are near no number is far out.
-        far = self.column.read == "number" and not is_narrow(self.column)
-        reach = find_reach(found.weights, noise, found.edges) if far else ()
-        if reach:
-            weights = fade_cells(found.weights, found.edges, reach, noise, isinstance(self.column, Whole))
-            found = dataclasses.replace(found, weights=weights)
+        found, reach = limit_reach(found, self.column, is_narrow(self.column))
         tails = self._tails(found, self._rows(np.append(seen.absent, seen.noisy)), start.bounds)
         found = weigh_tails(found, tails)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))

@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE, fade_factors
+from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
 
 Array = NDArray[np.float64]
 
@@ -57,9 +57,6 @@ DOUBT = 0.1
 """Share of its expected count that a cell keeps in drawing numbers where it is likelier empty than not."""
 FAINT_SHARE = 1e-3
 """The same where less than one row would be drawn from there on outwards: a number far out ruins a mean."""
-LEAST_DEVIATIONS = 20.0
-"""Rows, in deviations of the noise in a cell, from which on what is not evident may be left out of a range.
-Not measured."""
 TAIL_SERIES_DEVIATIONS = 30.0
 """Standard deviations beyond which a tail of the normal law is computed by its series."""
 LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
@@ -273,47 +270,6 @@ def weigh_cells(noisy: Array, sigma: float | Array, prior: Array, near: bool = F
     faint = np.minimum(np.cumsum(weights), np.cumsum(weights[::-1])[::-1]) < 1.0
     weights[faint] *= FAINT_SHARE
     return weights
-
-
-def find_reach(weights: Array, rows: float, edges: Array) -> tuple[float, float]:
-    """The ends of the cells beyond either of which fewer than so many rows are expected, all together.
-
-    What is expected beyond fades (`fade_factors`). Without it a few rows in the thousands made a mean of 1 a
-    mean of 8 where one octave in fifty was more than three deviations of its noise above 0: bench/LOG.md,
-    2026-11-29.
-
-    Args:
-        weights: Expected counts, none negative, shape [cells].
-        rows: A standard deviation of the noise in a cell: rows of which there are fewer are not evident even
-            together.
-        edges: Shape [cells + 1].
-    """
-    upper = np.flatnonzero(np.cumsum(weights[::-1])[::-1] >= rows)
-    lower = np.flatnonzero(np.cumsum(weights) >= rows)
-    if not len(upper):
-        return float(edges[0]), float(edges[-1])
-    return float(edges[lower[0]]), float(edges[upper[-1] + 1])
-
-
-def fade_cells(weights: Array, edges: Array, reach: tuple[float, float], sigma: float, whole: bool) -> Array:
-    """Weights that fade beyond a reach, and are 0 where columns seldom have rows: shape [cells].
-
-    Most columns of numbers have none below 0, and of those of whole numbers whose rows are 0 and 1 most are
-    flags. So where the reach ends there, and noise is not so large that it tells nothing, what noise leaves
-    of other numbers is left out: fewer rows, all together, than one deviation of the noise in a cell.
-
-    Args:
-        weights: Expected counts, none negative, shape [cells].
-        edges: Shape [cells + 1].
-        reach: As `find_reach` has it.
-        sigma: Standard deviation of the noise in a cell.
-        whole: Whether the numbers are whole.
-    """
-    found = weights * fade_factors(edges, reach)
-    if reach[0] < 0.0 or float(weights.sum()) < LEAST_DEVIATIONS * sigma:
-        return found
-    found = np.where(edges[1:] <= 0.0, 0.0, found)
-    return np.where(edges[:-1] >= 2.0, 0.0, found) if whole and reach[1] <= 2.0 else found
 
 
 def _emissions(noisy: Array, sigma: Array, means: Array) -> tuple[Array, Array]:

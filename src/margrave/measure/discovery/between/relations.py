@@ -33,11 +33,13 @@ from margrave.measure.discovery.bins import Cut, cut_differences
 from margrave.measure.discovery.numeric import Look
 from margrave.measure.discovery.occupancy import weigh_cells
 from margrave.measure.discovery.ranges import choose_fineness, refined_edges
+from margrave.measure.discovery.reach import AGAINST, find_reach, is_noise
 from margrave.measure.discovery.values import are_single
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import MIN_DEVIATIONS
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative, Whole
+from margrave.schema.columns.binned import fade_factors
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY, SECOND
@@ -166,10 +168,6 @@ are paid in full save .2 to .5, and their pairs are a quarter further off with d
 and readings around a mean save .8 to 2.1, and theirs are a fifth to a third closer (bench/LOG.md)."""
 BINS = 32
 """Most bins of a difference or quotient."""
-Z_SIDE = 4.5
-"""Noise standard deviations from which some cells on a side of the base hold rows for certain."""
-AGAINST = 0.01
-"""Share of the rows up to which those on the wrong side are taken for noise, and get no bin."""
 WIDE, MANY = 6.0, 100.0
 """Ratio of the upper to the lower tenth, and size, from which a base is divided by and not subtracted."""
 
@@ -315,6 +313,8 @@ class Relations:
         weights = np.zeros(len(cells))
         even = np.full(last - first, inside / (last - first))
         weights[first:last] = weigh_cells(cells[first:last], sigma, even)
+        # As of a column's own numbers: far out, what noise leaves would ruin the mean of a stay.
+        weights *= fade_factors(edges, find_reach(weights, sigma, edges))
         least = SAVED if link.sign or link.others else SAVED_APART
         if _nats_saved(column, bases[0], comparison, edges, weights) < least:
             return None
@@ -387,31 +387,15 @@ def _sides(edges: Array, cells: Array, sigma: float, comparison: Comparison) -> 
     middle = int(np.searchsorted(edges, 1.0 if comparison.how == "quotient" else 0.0))
     if comparison.how == "quotient":
         zero = int(np.searchsorted(edges, 0.0))
-        first = zero if _is_noise(cells[:zero], cells, sigma) else 0
-    if _is_noise(cells[:middle], cells, sigma):
+        first = zero if is_noise(cells[:zero], cells, sigma) else 0
+    if is_noise(cells[:middle], cells, sigma):
         first = middle
-    if _is_noise(cells[middle + 1 :], cells, sigma):
+    if is_noise(cells[middle + 1 :], cells, sigma):
         last = middle + 1
     if (comparison.base_read, comparison.read) == ("date", "moment"):
         day = int(np.searchsorted(edges, float(DAY)))
-        last = min(last, day) if _is_noise(cells[day:], cells, sigma) else last
+        last = min(last, day) if is_noise(cells[day:], cells, sigma) else last
     return (first, last) if first < last else (0, len(cells))
-
-
-def _is_noise(part: Array, cells: Array, sigma: float) -> bool:
-    """Whether a part of the cells holds a negligible share of the rows, or noise: in all and in every run."""
-    bar = max(AGAINST * float(cells.sum()), MIN_DEVIATIONS * sigma * math.sqrt(len(part)))
-    return float(part.sum()) <= bar and not (len(part) > 1 and _some_run_stands_out(part, sigma))
-
-
-def _some_run_stands_out(cells: Array, sigma: float) -> bool:
-    """Whether some run of 1, 2, 4, 8, ... cells holds more than Z_SIDE standard deviations of its noise."""
-    sums = np.concatenate([[0.0], np.cumsum(cells)])
-    lengths = (1 << power for power in range(len(cells).bit_length()))
-    return any(
-        float((sums[length:] - sums[:-length]).max()) > Z_SIDE * sigma * math.sqrt(length)
-        for length in lengths
-    )
 
 
 def _nats_saved(column: Binned, base: Binned, comparison: Comparison, edges: Array, weights: Array) -> float:
