@@ -56,7 +56,7 @@ def run(word: str, epsilon: float) -> str:
     begun = time.perf_counter()
     schema = Curator(open_source(table)[0], ledger, SecureSource()).discover(None, ledger.total * SHARE)
     took = time.perf_counter() - begun
-    looks = [event for event in ledger.events if "columns with sums of others" in event.what]
+    looks = [event for event in ledger.events if "columns with sums or products of others" in event.what]
     asked = sum(int(event.what.split()[2]) for event in looks)
     spent = sum(float(e.l2_squared / (2 * e.sigma_squared)) for e in looks if isinstance(e, GaussianEvent))
     found = [

@@ -79,7 +79,7 @@ def comparisons() -> list[tuple[str, str, Comparison]]:
 
 
 SUMS: list[tuple[str, str, tuple[str, ...], Comparison]] = [
-    (column, base, others, Comparison("difference", whole=whole, summed=True))
+    (column, base, others, Comparison("difference", whole=whole, joint="sum"))
     for column, base, others, whole in (
         ("real", "long", ("small",), True),
         ("long", "small", ("real",), True),
@@ -88,7 +88,15 @@ SUMS: list[tuple[str, str, tuple[str, ...], Comparison]] = [
         ("small", "long", ("real", "money"), False),
     )
 ]
-"""A column, the columns whose sum it is compared with, and how."""
+SUMS += [
+    (column, base, others, Comparison("difference", joint="product", unit=unit))
+    for column, base, others, unit in (
+        ("real", "small", ("single",), 0.0),
+        ("money", "real", ("long",), 0.001),
+        ("long", "small", ("real", "money"), 1.0),
+    )
+]
+"""A column, the columns whose sum or product it is compared with, and how."""
 
 
 def edges_of(comparison: Comparison) -> Any:
@@ -161,6 +169,7 @@ def relative_schema(missing: bool, alone: bool) -> Schema:
                 name="real",
                 base="long",
                 others=("small",),
+                joint="product",
                 own=Real(name="real", lower=-5, upper=5, bins=6, **loose),
                 part=Real(name="real", edges=edges, **whole),
                 **more,

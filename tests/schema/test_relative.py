@@ -264,8 +264,8 @@ def test_sums_of_other_things_are_refused() -> None:
     with pytest.raises(SchemaError, match="Subtract it"):
         Relative(name="a", base="b", others=("c",), how="quotient", own=own, part=part, missing=False)
     day = Date(name="d", lower="2024-01-01", upper="2024-12-31", bins=3, missing=False)
-    with pytest.raises(SchemaError, match="Add numbers only"):
-        Comparison.with_sum(own, (day, own))
+    with pytest.raises(SchemaError, match="Take numbers only"):
+        Comparison.with_terms(own, (day, own))
     mixed = Relative(name="a", base="b", others=("d",), own=own, part=part, missing=False)
     with pytest.raises(SchemaError, match="base of column 'a'"):
         in_turn((mixed, day, Real(name="b", lower=0, upper=9, bins=3, missing=False)))
@@ -276,12 +276,12 @@ def test_sums_of_other_things_are_refused() -> None:
 
 
 def test_sums_within_rounding_are_exact_and_large_ones_do_not_overflow() -> None:
-    comparison = Comparison("difference", summed=True)
-    base = comparison.add([np.array([0.1, 1e300, 1.0]), np.array([0.2, 1e300, 1.0])])
+    comparison = Comparison("difference", joint="sum")
+    base = comparison.join_terms([np.array([0.1, 1e300, 1.0]), np.array([0.2, 1e300, 1.0])])
     assert comparison.values(np.array([0.3, 1.0, 2.0 + 1e-9]), base)[[0, 2]].tolist() == [
         0.0,
         2.0 + 1e-9 - 2.0,
     ]
-    whole = Comparison("difference", whole=True, summed=True)
+    whole = Comparison("difference", whole=True, joint="sum")
     most = np.array([2**63 - 1, -(2**63)])
-    assert np.abs(whole.values(most, whole.add([most] * MOST_TERMS))).max() <= 2**62
+    assert np.abs(whole.values(most, whole.join_terms([most] * MOST_TERMS))).max() <= 2**62

@@ -38,7 +38,7 @@ AUDIT = LookAudit(COLUMNS, row, ODD, dict.fromkeys(("net", "tax", "total"), pa.f
 @pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
 def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
     asked, found = AUDIT.run(list(ODD), adjacency, k)
-    assert [what for what in asked if "columns with sums of others" in what]
+    assert [what for what in asked if "columns with sums or products of others" in what]
     assert "relation of total to net + tax" in asked
     assert found == []
 

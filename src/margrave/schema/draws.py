@@ -69,12 +69,6 @@ def unique_numbers(
     return found
 
 
-def common_step(column: Binned) -> float:
-    """The step that all numbers of a column are whole multiples of, 0 where none is known."""
-    all_on = column.grids and sum(share for _, share in column.grids) > 1 - 1e-6
-    return float(column.grids[-1][0]) if all_on else 0.0
-
-
 def _find_repeats(values: NDArray[np.int64]) -> NDArray[np.intp]:
     """Places of values that are equal to an earlier one."""
     order = np.argsort(values, kind="stable")
@@ -84,7 +78,7 @@ def _find_repeats(values: NDArray[np.int64]) -> NDArray[np.intp]:
 
 def _move_apart(values: NDArray[np.int64], column: Whole) -> NDArray[np.int64]:
     """Different numbers near the values, in the column's range and on the step that all are on."""
-    step = int(common_step(column)) or 1
+    step = int(column.common_step) or 1
     edges = column.edge_array
     first, last = -(-int(edges[0]) // step), (int(edges[-1]) - 1) // step
     place = np.arange(len(values))

@@ -197,12 +197,12 @@ def comparison_cell(column: Stored, bases: Sequence[Stored], comparison: Compari
 
     Args:
         column: The column, of a form that is not text.
-        bases: Its base, likewise, or the columns whose sum that is.
+        bases: Its base, likewise, or the columns that this is made of.
         comparison: How they are compared.
         edges: Increasing, two or more.
     """
     cells = len(edges) - 1
-    base = _add_bases(bases, comparison)
+    base = _join_bases(bases, comparison)
     place = interval(_compare_columns(column, base, comparison), edges[1:-1], range(cells))
     return _by_presence(column, base, place, cells, cells + 1, cells + 2)
 
@@ -248,10 +248,10 @@ def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Sto
 
     Args:
         own: The column as it is stored.
-        bases: Its base as it is stored, or the columns whose sum that is.
+        bases: Its base as it is stored, or the columns that this is made of.
         column: The coding.
     """
-    base = _add_bases(bases, column.comparison)
+    base = _join_bases(bases, column.comparison)
     fallback = likeliest(column.part)
     place = interval(
         _compare_columns(own, base, column.comparison),
@@ -264,9 +264,9 @@ def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Sto
     return dataclasses.replace(own, kind=pa.int32(), form="int", value=code)
 
 
-def _add_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
-    """The base: one column, or the sum of several, null where one of them is."""
-    if not comparison.summed:
+def _join_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
+    """The base: one column, or the sum or product of several, null where one of them is."""
+    if not comparison.joint:
         return bases[0]
     terms = [base.read_numbers(comparison.base_read) for base in bases]
     if comparison.whole:
@@ -274,10 +274,12 @@ def _add_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
         held = [_to_whole(term).clip(-(LIMIT // MOST_TERMS), LIMIT // MOST_TERMS) for term in terms]
         form = "int" if all(term.form == "int" for term in terms) else "float"
     else:
-        held, form = [_limit_numbers(term.number) for term in terms], "float"
+        limit = _limit_factors if comparison.joint == "product" else _limit_numbers
+        held, form = [limit(term.number) for term in terms], "float"
     value, absent = held[0], terms[0].value.isnull()
     for term, number_held in zip(terms[1:], held[1:], strict=True):
-        value, absent = value + number_held, absent | term.value.isnull()
+        value = value * number_held if comparison.joint == "product" else value + number_held
+        absent = absent | term.value.isnull()
     kind, name = (pa.int64(), "int64") if form == "int" else (pa.float64(), "float64")
     # `_to_whole` makes 0 of what is missing, as its callers look at the column itself.
     value = ibis.ifelse(absent, ibis.null(name), value.cast(name))
@@ -325,6 +327,12 @@ def _to_whole(side: Stored) -> Any:
     return ibis.ifelse(side.value <= -limit, number(-limit), above)
 
 
+def _limit_factors(value: Any) -> Any:
+    """Numbers of which MOST_TERMS can be multiplied."""
+    most = number(MAX_COMPARED ** (1.0 / MOST_TERMS))
+    return ibis.ifelse(value > most, most, ibis.ifelse(value < -most, -most, value))
+
+
 def _limit_numbers(value: Any) -> Any:
     """Numbers whose differences and quotients neither overflow nor vanish."""
     held = ibis.ifelse(value > number(MAX_COMPARED), number(MAX_COMPARED), value)
@@ -333,12 +341,12 @@ def _limit_numbers(value: Any) -> Any:
 
 
 def _take_difference(left: Any, right: Any, comparison: Comparison) -> Any:
-    """left - right, 0 within rounding where the right side is a sum."""
+    """left - right, 0 within rounding where the right side is made of several columns."""
     found = left - right
-    if not comparison.summed:
+    if not comparison.joint:
         return found
     # A sum of floats may miss its total by rounding alone, which is no difference.
-    near = found.abs() <= number(ROUNDING) * (left.abs() + right.abs())
+    near = found.abs() <= number(ROUNDING) * (left.abs() + right.abs()) + number(comparison.slack)
     return ibis.ifelse(near, number(0.0), found)
 
 

@@ -227,6 +227,12 @@ class Binned(Column):
                 )
             )
 
+    @property
+    def common_step(self) -> float:
+        """The step that all numbers are whole multiples of, as far as is known; 0 where none is."""
+        all_on = self.grids and sum(share for _, share in self.grids) > 1 - 1e-6
+        return float(self.grids[-1][0]) if all_on else 0.0
+
     def _check_reach(self) -> None:
         given = self.reach
         if not isinstance(given, tuple) or not all(map(_is_number, given)) or len(given) not in (0, 2):

@@ -1,9 +1,9 @@
 """Columns that are coded by how they differ from another column of the same row.
 
 The difference from a base column, or the quotient by it, takes the place of the column's own bins: a stay
-ends three days after it began, a payment is 0.8 of the charge. The base may be the sum of several columns: a
-total is its parts. What looks at rows here (`relative_codes` and
-`count_relation`) is as private as the engines that call it.
+ends three days after it began, a payment is 0.8 of the charge. The base may be the sum of several columns, as
+a total is its parts, or their product, as an amount is a price times a number. What looks at rows here
+(`relative_codes` and `count_relation`) is as private as the engines that call it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ ABSENT_CELLS = 3
 """Cells for rows without a difference: the base is missing, the column is, both are."""
 HOW = ("difference", "quotient")
 ROUNDING = 2.0**-40
-"""Differences from a sum count as 0 up to this share of its size: floats round each time they are added."""
+"""Differences from a sum or product count as 0 up to this share of its size: floats round in each step."""
 MOST_TERMS = 8
-"""Most columns that a base is the sum of; whole numbers are held within LIMIT / MOST_TERMS before."""
+"""Most columns that a base is made of; whole numbers are held within LIMIT / MOST_TERMS before."""
+JOINTS = ("", "sum", "product")
+"""How a base is made of columns: it is one of them, their sum, or their product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +53,26 @@ class Comparison:
         base_read: As what the base is read. A date and a moment are compared in the column's unit: a moment
             is the day it lies in, a date the moment it begins.
         whole: Whether both are taken as whole numbers, fractions rounded down.
-        summed: Whether the base is a sum of numbers; differences within ROUNDING are then 0.
+        joint: How the base is made of columns, one of `JOINTS`; differences within ROUNDING are 0 where it is
+            made of several.
+        unit: What products are rounded to: differences from one up to half of it are 0, too.
     """
 
     how: str
     read: str = "number"
     base_read: str = "number"
     whole: bool = False
-    summed: bool = False
+    joint: str = ""
+    unit: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.summed and (self.how, self.read, self.base_read) != ("difference", "number", "number"):
-            raise SchemaError(
-                invalid("how", "'difference' of numbers from a sum", "Subtract it.", got=self.how)
-            )
+        if self.joint not in JOINTS:
+            raise SchemaError(invalid("joint", f"one of {JOINTS}", "Pick one.", got=self.joint))
+        if self.joint and (self.how, self.read, self.base_read) != ("difference", "number", "number"):
+            asked = f"'difference' of numbers from a {self.joint}"
+            raise SchemaError(invalid("how", asked, "Subtract it.", got=self.how))
+        if self.joint == "product" and self.whole:
+            raise SchemaError(invalid("whole", "false for products", "Multiply real numbers."))
         if self.how not in HOW or (self.whole and self.how == "quotient"):
             raise SchemaError(invalid("how", f"one of {HOW}, quotients not whole", "Pick one.", got=self.how))
 
@@ -84,17 +92,18 @@ class Comparison:
         return cls(how, column.read, base.read, whole)
 
     @classmethod
-    def with_sum(cls, column: Binned, terms: Sequence[Binned]) -> Comparison:
-        """The difference of a number from the sum of others.
+    def with_terms(cls, column: Binned, terms: Sequence[Binned], joint: str = "sum") -> Comparison:
+        """The difference of a number from the sum or product of others.
 
         Raises:
             SchemaError: They are not all numbers, or more than MOST_TERMS.
         """
         if any(isinstance(one, Temporal) for one in (column, *terms)) or not 2 <= len(terms) <= MOST_TERMS:
-            remedy = "Add numbers only."
+            remedy = "Take numbers only."
             raise SchemaError(invalid("terms", f"2 to {MOST_TERMS} numbers", remedy, got=len(terms)))
-        whole = all(isinstance(one, Whole) for one in (column, *terms))
-        return cls("difference", column.read, "number", whole, summed=True)
+        whole = joint == "sum" and all(isinstance(one, Whole) for one in (column, *terms))
+        unit = _unit_of(column) if joint == "product" else 0.0
+        return cls("difference", column.read, "number", whole, joint, unit)
 
     def values(self, values: Numbers, base: Numbers) -> Any:
         """The differences or quotients of numbers that are not missing, shape [rows].
@@ -109,15 +118,22 @@ class Comparison:
         left, right = _plain(values), _plain(base)
         if self.how == "difference":
             found = left - right
-            near = np.abs(found) <= ROUNDING * (np.abs(left) + np.abs(right)) if self.summed else False
-            return np.asarray(np.where(near, 0.0, found))
+            slack = ROUNDING * (np.abs(left) + np.abs(right)) + self.slack
+            return np.asarray(np.where(np.abs(found) <= slack, 0.0, found) if self.joint else found)
         zero = right == 0.0
         divided = left / np.where(zero, 1.0, right)
         beyond = np.where(left > 0.0, MAX_COMPARED, -MAX_COMPARED)
         return np.asarray(np.where(left == right, 1.0, np.where(zero, beyond, divided)))
 
-    def add(self, terms: Sequence[Numbers]) -> Any:
-        """The sum of the readings of several columns, in their order, shape [rows]."""
+    @property
+    def slack(self) -> float:
+        """What a rounded product may be off by: half a unit, and a little for how floats have that."""
+        return self.unit * (0.5 + 2.0**-20)
+
+    def join_terms(self, terms: Sequence[Numbers]) -> Any:
+        """The sum or product of the readings of several columns, in their order, shape [rows]."""
+        if self.joint == "product":
+            return np.multiply.reduce([_limit_factors(term) for term in terms])
         if self.whole:
             most = LIMIT // MOST_TERMS
             held = [np.clip(_whole(term), -most, most) for term in terms]
@@ -135,6 +151,17 @@ class Comparison:
         if (self.base_read, self.read) == ("date", "moment"):
             return np.asarray(np.clip(base, -(clock.MAX_TICKS // DAY), clock.MAX_TICKS // DAY) * DAY)
         return base
+
+
+def _unit_of(column: Binned) -> float:
+    """The step that a column's numbers are rounded to; 0 where none is known."""
+    return column.common_step or float(isinstance(column, Whole))
+
+
+def _limit_factors(values: Numbers) -> NDArray[np.float64]:
+    """Numbers of which MOST_TERMS can be multiplied."""
+    most = MAX_COMPARED ** (1.0 / MOST_TERMS)
+    return np.clip(values.astype(np.float64), -most, most)
 
 
 def _whole(values: Numbers) -> Any:
@@ -162,7 +189,7 @@ def count_relation(
         base: The base, of the same length.
         comparison: How they are compared.
         edges: Increasing, two or more.
-        others: Columns that are added to the base, likewise; a base of which a part is missing is missing.
+        others: Further columns that the base is made of, likewise; it is missing where one of them is.
 
     Returns:
         Of shape [edges - 1 + ABSENT_CELLS]: the last cells are rows in which the base alone is missing, the
@@ -186,7 +213,7 @@ def _compare_values(
     base_known: Truths = np.logical_and.reduce([there for _, there in terms])
     both = known & base_known
     held = [np.where(both, numbers, numbers.dtype.type(0)) for numbers, _ in terms]
-    base = comparison.add(held) if comparison.summed else held[0]
+    base = comparison.join_terms(held) if comparison.joint else held[0]
     found = comparison.values(np.where(both, values, values.dtype.type(0)), base)
     return found, known, base_known
 
@@ -201,7 +228,8 @@ class Relative(Column):
 
     Args:
         base: Name of the column it is compared with.
-        others: Names of further columns that are added to the base: the column is compared with the sum.
+        others: Names of further columns: it is compared with the sum of all, or the product.
+        joint: "sum" or "product" of the base and the others.
         how: "difference" or "quotient".
         base_read: As what the base is read, one of `schema.queries.READS`.
         own: The column by itself: its kind, spelling, rounding and range. Values are written as it says, and
@@ -231,6 +259,7 @@ class Relative(Column):
     within: bool = False
     share: tuple[float, float] | None = None
     others: tuple[str, ...] = ()
+    joint: str = "sum"
 
     def __post_init__(self) -> None:
         names = {self.name, *self.bases}
@@ -245,18 +274,19 @@ class Relative(Column):
     @property
     def comparison(self) -> Comparison:
         """How it is compared with its base."""
-        whole, summed = isinstance(self.part, Whole), bool(self.others)
-        return Comparison(self.how, self.own.read, self.base_read, whole, summed)
+        whole, joint = isinstance(self.part, Whole), self.joint if self.others else ""
+        unit = _unit_of(self.own) if joint == "product" else 0.0
+        return Comparison(self.how, self.own.read, self.base_read, whole, joint, unit)
 
     @property
     def bases(self) -> tuple[str, ...]:
-        """Names of the columns whose sum is its base: one, or several."""
+        """Names of the columns that its base is made of: one, or several."""
         return (self.base, *self.others)
 
     @property
     def base_words(self) -> str:
         """The base for reading, such as "net + tax"."""
-        return " + ".join(self.bases)
+        return (" * " if self.joint == "product" else " + ").join(self.bases)
 
     @property
     def known(self) -> bool:
@@ -380,7 +410,7 @@ def relative_codes(
         base: Its base.
         column: The coding.
         likeliest: The code for what has none of its own.
-        others: The columns that are added to the base, in the order of `Relative.others`.
+        others: The further columns that the base is made of, in the order of `Relative.others`.
     """
     values, known, base_known = _compare_values(array, (base, *others), column.comparison)
     codes = np.clip(places(values, _edges(column.part)), 0, column.part.present - 1).astype(np.int64)

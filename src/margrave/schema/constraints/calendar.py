@@ -20,7 +20,6 @@ from margrave.schema.columns import Binned, Column, Date, Moment, Relative, Whol
 from margrave.schema.constraints.draws import Drawn, in_bins
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, find_ruled
 from margrave.schema.cycles import Cycle
-from margrave.schema.draws import common_step
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
@@ -361,5 +360,5 @@ def _draw_within(column: Date | Moment, low: Longs, high: Longs, rng: np.random.
         ends = [np.interp(end, edges, running) for end in (low, high + 1)]
         at = ends[0] + rng.random(len(low)) * (ends[1] - ends[0])
         drawn = np.floor(np.interp(at, running, edges)).astype(np.int64)
-    step = int(common_step(column)) or 1
+    step = int(column.common_step) or 1
     return np.clip(np.maximum(drawn // step * step, low), low, high)

@@ -277,7 +277,7 @@ def relative_numbers(
         codes = encoded.column(column.name)
         dtype = dtypes.get(column.name, "")
         if isinstance(column, Relative):
-            drawn = _relative(column, codes, _add_bases(column, found), dtype, rng)
+            drawn = _relative(column, codes, _join_bases(column, found), dtype, rng)
         else:
             numbers = settled[column.name] if column.name in settled else in_bins(codes, column, rng)
             drawn = Drawn(_store_numbers(numbers, column, dtype), codes >= column.present)
@@ -290,15 +290,24 @@ def relative_numbers(
     return found
 
 
-def _add_bases(column: Relative, found: Mapping[str, Drawn]) -> Drawn:
-    """The base of a column: another column's numbers, or the sum of several, absent where one of them is."""
+def _join_bases(column: Relative, found: Mapping[str, Drawn]) -> Drawn:
+    """The base of a column: another column's numbers, or those of several joined, absent where one is."""
     terms = [found[name] for name in column.bases]
     if len(terms) == 1:
         return terms[0]
     absent: Truths = np.logical_or.reduce([term.absent for term in terms])
-    numbers = column.comparison.add([term.numbers for term in terms])
+    numbers = column.comparison.join_terms([term.numbers for term in terms])
+    if unit := column.comparison.unit:
+        return Drawn(_round_product(numbers, unit), absent)
     # .1 + .2 is .3: what adding floats leaves behind the ninth decimal is no part of the sum.
     return Drawn(numbers if numbers.dtype.kind == "i" else np.round(numbers, 9), absent)
+
+
+def _round_product(numbers: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+    """The nearest multiples of a unit, halves up: 2.675 is below its half as a float, and still 2.68."""
+    parts = np.abs(numbers) / unit if unit >= 1 else np.abs(numbers) * round(1 / unit)
+    whole = np.floor(parts * (1.0 + 2.0**-50) + 0.5)
+    return np.asarray(np.sign(numbers) * (whole * unit if unit >= 1 else whole / round(1 / unit)))
 
 
 def in_bins(codes: Codes, column: Binned, rng: np.random.Generator) -> NDArray[Any]:

@@ -22,7 +22,6 @@ from margrave.schema.calendar import PARTS, TICKS, UNITS, Instant
 from margrave.schema.columns import Binned, Column, Date, Integer, Moment, Relative, Temporal
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, find_ruled
-from margrave.schema.draws import common_step
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ def _is_whole(column: Column) -> bool:
     """Whether a column has whole numbers in bins that were found."""
     if not isinstance(column, Binned) or isinstance(column, Temporal) or not column.weights:
         return False
-    return isinstance(column, Integer) or common_step(column) >= 1
+    return isinstance(column, Integer) or column.common_step >= 1
 
 
 def _compare_parts(name: str, numbers: Array, dates: Sequence[_Dates]) -> list[tuple[float, CalendarRule]]:

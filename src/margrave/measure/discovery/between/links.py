@@ -76,7 +76,8 @@ class Link:
         column: Name of the other.
         sign: 1 where next to no row has column < base, -1 where next to none has column > base, else 0.
         score: Nats that the first look at the pair tells beyond chance; of sums the noisy exact rows.
-        others: Names of columns that are added to the base.
+        others: Names of further columns that the base is made of.
+        joint: "sum" or "product" of them all.
     """
 
     base: str
@@ -84,6 +85,7 @@ class Link:
     sign: int
     score: float
     others: tuple[str, ...] = ()
+    joint: str = "sum"
 
     @property
     def turned(self) -> Link:
@@ -357,22 +359,24 @@ Z_SUM = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A column that may be the sum of others.
+    """A column that may be the sum or the product of others.
 
     Args:
         total: The column.
         parts: The others.
         equal: The noisy share of the rows in which the total equals one of them alone, at most.
+        joint: "sum" or "product".
     """
 
     total: Binned
     parts: tuple[Binned, ...]
     equal: float
+    joint: str = "sum"
 
     @property
     def comparison(self) -> Comparison:
-        """The difference of the total from the sum of its parts."""
-        return Comparison.with_sum(self.total, self.parts)
+        """The difference of the total from the sum or product of its parts."""
+        return Comparison.with_terms(self.total, self.parts, self.joint)
 
     @property
     def edges(self) -> Array:
@@ -425,6 +429,74 @@ def find_candidates(
     return [candidate for _, candidate in found[:most]]
 
 
+FACTOR_GAP = 0.7
+"""Greatest distance of the medians' logarithms, added, from that of a product: a factor of two."""
+SPREADS = 0.3, 3.0
+"""Least and greatest variance of the logarithms of a product, over that of its factors together."""
+TAILS = 0.1, 0.5, 0.9
+"""Quantiles by which columns are multiplied: where the lowest is not above 0 there are no logarithms."""
+
+
+def find_products(
+    columns: Sequence[Binned],
+    pairs: Sequence[Pair],
+    noisy: Sequence[Array],
+    most: int,
+    fixed: Collection[str] = (),
+) -> list[Candidate]:
+    """Products of two columns that the released quantiles and steps leave open, the nearest first.
+
+    Args:
+        columns: Of numbers, with bins and weights.
+        pairs: What was looked at.
+        noisy: Noisy counts of each pair, shape [cells + ABSENT_CELLS].
+        most: How many products, at most.
+        fixed: Names of columns that keep their own bins: none of them is a product.
+    """
+    ends = {c.name: _log_quantiles(c) for c in columns if not isinstance(c, Temporal)}
+    known = {name: logs for name, logs in ends.items() if logs is not None}
+    named = {column.name: column for column in columns}
+    equal: dict[frozenset[str], float] = {}
+    for pair, counts in zip(pairs, noisy, strict=True):
+        cells = counts[: len(pair.edges) - 1]
+        ends_of = frozenset((pair.base.name, pair.column.name))
+        equal[ends_of] = float(cells[pair.edges[:-1] == 0.0].sum()) / max(float(cells.sum()), 1.0)
+    found: list[tuple[float, Candidate]] = []
+    for one, other in combinations(known, 2):
+        middle = known[one][1] + known[other][1]
+        spread = math.hypot(*(known[name][2] - known[name][0] for name in (one, other)))
+        step = _step(named[one]) * _step(named[other])
+        for name, logs in known.items():
+            gap, wide = abs(logs[1] - middle), (logs[2] - logs[0]) / max(spread, 1e-9)
+            if name in (one, other) or name in fixed or gap > FACTOR_GAP:
+                continue
+            # Numbers of cents, times whole ones, are numbers of cents; rounding makes them no finer.
+            if SPREADS[0] <= wide**2 <= SPREADS[1] and not 0 < _step(named[name]) < step * (1 - 1e-9):
+                alone = max(equal.get(frozenset((name, part)), 0.0) for part in (one, other))
+                found.append((gap, Candidate(named[name], (named[one], named[other]), alone, "product")))
+    found.sort(key=lambda entry: entry[0])
+    return [candidate for _, candidate in found[:most]]
+
+
+def _log_quantiles(column: Binned) -> tuple[float, float, float] | None:
+    """The logarithms of the lower tenth, the median and the upper tenth; None where these are not above 0,
+    or are alike."""
+    running = np.cumsum(column.weights or (0.0,))
+    if not running[-1] > 0:
+        return None
+    fine = np.asarray(column.fine, dtype=np.float64)
+    low, middle, high = (
+        float(np.interp(part * running[-1], np.append(0.0, running), fine)) for part in TAILS
+    )
+    if not low > 0 or not high > low:
+        return None
+    return math.log(low), math.log(middle), math.log(high)
+
+
+def _step(column: Binned) -> float:
+    return column.common_step or float(isinstance(column, Whole))
+
+
 def _near(total: float, means: Sequence[float], most: int) -> list[tuple[float, tuple[int, ...]]]:
     """The places of means whose sum is near a total, and how far it is off, as a share; nearest first."""
     found: list[tuple[float, tuple[int, ...]]] = []
@@ -448,7 +520,7 @@ def _mean(column: Binned) -> float:
 
 
 def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: float) -> list[Link]:
-    """The sums that hold, one a total at most, none that leads back to itself.
+    """The sums and products that hold, one a total at most, none that leads back to itself.
 
     Of several that hold for one total the exact one of the fewest parts is taken, where "exact" is within the
     noise of the best.
@@ -472,7 +544,7 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
         base, *others = (part.name for part in chosen.parts)
         # A total that one of its parts is relative to already would close a circle.
         if name not in _above((base, *others), links):
-            links.append(Link(base, name, 0, exact, tuple(others)))
+            links.append(Link(base, name, 0, exact, tuple(others), chosen.joint))
     return links
 
 

@@ -1,4 +1,4 @@
-"""Relations between columns of numbers or dates, found under noise: order, equality, gaps, shares and sums.
+"""Relations between columns of numbers or dates, found under noise: order, equality, gaps, shares, sums.
 
 The first look compares pairs of columns in a few cells each, all pairs at once; where these and the released
 means leave it open that a column is the sum of others, another looks at all such sums. What stands out
@@ -27,6 +27,7 @@ from margrave.measure.discovery.between.links import (
     choose_sums,
     eligible_columns,
     find_candidates,
+    find_products,
     pair_up,
 )
 from margrave.measure.discovery.bins import Cut, cut_differences
@@ -151,6 +152,8 @@ SCREEN = Fraction(1, 3)
 """Share of that for the first look, at all pairs."""
 SUMS, MOST_SUMS, MOST_SUM_SCANS = Fraction(1, 6), 200, 20
 """Share of that for the look at sums, at most and where any may hold; and most sums that it is taken of."""
+MOST_PRODUCTS = 50
+"""Most products among them. Not measured."""
 SUM_NOISE, SUM_FINE = 10.0, 25.0
 """The look at sums is taken of as many as leave its noise below the rows over SUM_NOISE: a sum that is exact
 in all rows is then five deviations above the half that it has to hold in, where three are asked for. Less
@@ -187,9 +190,9 @@ class Relations:
        its own two values. Between neighbours each table moves by at most S in L2, where S^2 =
        `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by at most
        sqrt(m S^2), and that is what its one event declares.
-    2. *comparisons* of m columns with sums of others, the same: the sum is of a row's own values, a row with
-       a part missing is in a cell of its own, and so each row is in exactly one cell of each table. Which
-       sums are looked at follows from the first look and the columns' released cells.
+    2. *comparisons* of m columns with sums or products of others, the same: these are of a row's own values,
+       a row with a part missing is in a cell of its own, and so each row is in exactly one cell of each
+       table. Which are looked at follows from the first look and the columns' released cells.
     3. *relation* of a column to its base: one such table with finer cells, so one marginal, priced as that.
 
     Args:
@@ -231,7 +234,7 @@ class Relations:
         pairs = self._pairs(schema, rho * SCREEN)
         if not pairs:
             return [], []
-        links, spent = self._screen(pairs, rho)
+        links, spent = self._screen(schema, pairs, rho)
         share = min(rho * (1 - SCREEN) / max(len(links), FEW), (rho - spent) / max(len(links), 1))
         columns: dict[str, Binned] = {c.name: c for c in schema.columns if isinstance(c, Binned)}
         found, measured = [], []
@@ -253,17 +256,20 @@ class Relations:
         names = self._source.comparable
         return [column for column in eligible_columns(schema) if column.name in names]
 
-    def _screen(self, pairs: Sequence[Pair], rho: Fraction) -> tuple[list[Link], Fraction]:
+    def _screen(self, schema: Schema, pairs: Sequence[Pair], rho: Fraction) -> tuple[list[Link], Fraction]:
         """The relations that stand out, and what was spent of rho."""
         what = f"comparisons of {len(pairs)} pairs of columns"
         asked = [(pair.column, (pair.base,), pair.comparison, pair.edges) for pair in pairs]
         noisy, sigma = self._compare_all(what, asked, rho * SCREEN)
         most = MOST_SUMS if self._source.holds_rows else MOST_SUM_SCANS
         seen = (max(self._rows[0], 0.0) / (SUM_NOISE * self._gaussian.sigma(rho * SUMS))) ** 2
-        candidates = find_candidates(pairs, noisy, sigma, min(most, int(min(seen, 1e9))), self._fixed)
+        most = min(most, int(min(seen, 1e9)))
+        candidates = find_candidates(pairs, noisy, sigma, most, self._fixed)
+        left = min(most - len(candidates), MOST_PRODUCTS)
+        candidates += find_products(self._eligible(schema), pairs, noisy, left, self._fixed)
         if not candidates:
             return choose_links(pairs, noisy, sigma, self._fixed), rho * SCREEN
-        what = f"comparisons of {len(candidates)} columns with sums of others"
+        what = f"comparisons of {len(candidates)} columns with sums or products of others"
         wanted = [(one.total, one.parts, one.comparison, one.edges) for one in candidates]
         # No more than the noise asked for needs: few sums of many rows cost next to nothing.
         finest = self._gaussian.joint(len(candidates)).sigma(rho * SUMS)
@@ -294,16 +300,16 @@ class Relations:
         self, column: Binned, bases: Sequence[Binned], link: Link, rho: Fraction
     ) -> tuple[Relative, NoisyMarginal] | None:
         """Look at a relation closely; None where the column's own bins say as much about it."""
-        comparison = _comparison(column, bases, link.sign)
+        comparison = _comparison(column, bases, link.sign, link.joint)
         fineness = choose_fineness(self._rows[0], self._gaussian.sigma(rho))
-        spans = np.array([bounds_of(base) for base in bases])
-        ends = _in_unit((float(spans[:, 0].sum()), float(spans[:, 1].sum())), comparison)
+        ends = _in_unit(_join_bounds(bases, comparison), comparison)
         edges = relation_edges(comparison, bounds_of(column), ends, link.sign, fineness)
 
         def exact() -> NDArray[np.int64]:
             return self._count_differences(column, bases, comparison, edges)
 
-        what = f"relation of {column.name} to {' + '.join(base.name for base in bases)}"
+        words = (" * " if comparison.joint == "product" else " + ").join(base.name for base in bases)
+        what = f"relation of {column.name} to {words}"
         noisy, sigma = self._look(what, exact, rho, True)
         cells = noisy[: len(edges) - 1]
         inside = float(cells.sum())
@@ -328,6 +334,16 @@ class Relations:
         )
 
 
+def _join_bounds(bases: Sequence[Binned], comparison: Comparison) -> tuple[float, float]:
+    """Least and greatest number of what the bases make together."""
+    spans = [np.asarray(bounds_of(base)) for base in bases]
+    if comparison.joint == "product":
+        corners = np.multiply.reduce(np.meshgrid(*spans))
+        return float(corners.min()), float(corners.max())
+    low, high = np.sum(spans, axis=0)
+    return float(low), float(high)
+
+
 def _join_links(
     sums: Sequence[Link],
     pairs: Sequence[Pair],
@@ -350,10 +366,10 @@ def _join_links(
     return attach(sums, links, sorted(more, key=lambda link: -link.score), fixed)
 
 
-def _comparison(column: Binned, bases: Sequence[Binned], sign: int) -> Comparison:
+def _comparison(column: Binned, bases: Sequence[Binned], sign: int, joint: str) -> Comparison:
     """By quotient where a column stays on one side of a base that is positive and spread wide, else not."""
     if len(bases) > 1:
-        return Comparison.with_sum(column, bases)
+        return Comparison.with_terms(column, bases, joint)
     (base,) = bases
     plain = Comparison.between(column, base)
     if plain.read != "number" or not sign or column.edge_array[0] < 0 or base.edge_array[0] < 0:
@@ -485,6 +501,7 @@ def _code_relation(
         name=column.name,
         base=bases[0],
         others=tuple(bases[1:]),
+        joint=comparison.joint or "sum",
         base_read=base_read,
         how=comparison.how,
         own=dataclasses.replace(column, missing=bool(missing)),

@@ -1,0 +1,111 @@
+"""Columns that are a product of two others: rounding, codes, draws, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from margrave.engines.memory import open_source
+from margrave.errors import SchemaError
+from margrave.schema.columns import Integer, Real, Relative
+from margrave.schema.columns.relative import MOST_TERMS, Comparison
+from margrave.schema.constraints.draws import _round_product
+from margrave.schema.encode import decode
+from margrave.schema.encoded import Encoded, code_dtype
+from margrave.schema.schema import Schema
+
+CENTS = ((0.01, 1.0),)
+EXACT = Real(
+    name="amount", edges=(-9.0, 0.0, float(np.nextafter(0.0, 1.0)), 9.0), missing=False, strict=False
+)
+
+
+def order(**more: Any) -> Schema:
+    """An amount that is a price times a number."""
+    own = Real(name="amount", lower=0, upper=1000, bins=5, missing=False, grids=CENTS)
+    plain: dict[str, Any] = {"missing": False}
+    return Schema(
+        (
+            Integer(name="count", lower=0, upper=9, bins=10, missing=False),
+            Real(name="price", lower=0, upper=100, bins=8, missing=False, grids=CENTS),
+            Relative(
+                name="amount",
+                base="count",
+                others=("price",),
+                joint="product",
+                own=own,
+                part=EXACT,
+                **plain | more,
+            ),
+        )
+    )
+
+
+def test_products_are_kept_to_the_cent_and_coded_again() -> None:
+    schema, rows = order(), 4_000
+    rng = np.random.default_rng(0)
+    codes = [
+        rng.integers(0, column.size, rows).astype(code_dtype(column.size)) for column in schema.attributes
+    ]
+    table = decode(Encoded(schema.domain, tuple(codes)), schema, rng)
+    count, price, amount = (table[name].to_numpy() for name in ("count", "price", "amount"))
+    exact = codes[2] == 1
+    # In whole cents there is no half.
+    cents = np.rint(price * 100).astype(np.int64) * count
+    assert (np.rint(amount * 100).astype(np.int64) == cents)[exact].all()
+    assert (amount == np.round(amount, 2)).all()
+    assert (np.abs(amount - price * count)[~exact] > 0.004).mean() > 0.9
+    again = open_source(table)[0].bind(schema).encoded
+    np.testing.assert_array_equal(again.column("amount")[exact], codes[2][exact])
+    assert Schema.from_json(schema.to_json()) == schema
+    assert schema["amount"].relation.startswith("amount is count * price plus")  # type: ignore[attr-defined]
+
+
+def test_a_rounded_product_counts_as_exact_and_others_do_not() -> None:
+    table = pa.table(
+        {
+            "count": [3, 3, 3, 3, 7, 2],
+            "price": [0.335, 0.335, 0.335, 0.335, 1.1, None],
+            "amount": [1.0, 1.01, 1.02, 0.99, 7.7, 4.0],
+        }
+    )
+    schema = order(alone=True).absorb_outside()
+    codes = open_source(table)[0].bind(schema).encoded.column("amount")
+    # 3 x .335 is 1.005: a half is rounded either way.
+    assert codes.tolist() == [1, 1, 2, 0, 1, 3]
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(1, 4))
+def test_halves_are_rounded_up_as_by_hand(number: int, digits: int) -> None:
+    unit = 10.0**-digits
+    halves = (2 * number + 1) / 2 * unit
+    found = float(_round_product(np.array([halves]), unit)[0])
+    assert round(found * 10**digits) == (number + 1 if number >= 0 else number)
+
+
+def test_products_do_not_overflow() -> None:
+    comparison = Comparison("difference", joint="product", unit=0.01)
+    most = np.array([1.7e308, -1.7e308, 2.0])
+    found = comparison.values(most, comparison.join_terms([most] * MOST_TERMS))
+    assert np.isfinite(found).all()
+    whole = np.array([2**63 - 1, -(2**63), 0])
+    assert np.isfinite(comparison.values(whole, comparison.join_terms([whole] * 2))).all()
+
+
+def test_what_is_no_product_is_refused() -> None:
+    with pytest.raises(SchemaError, match="joint"):
+        Comparison("difference", joint="quotient")
+    with pytest.raises(SchemaError, match="real numbers"):
+        Comparison("difference", whole=True, joint="product")
+    with pytest.raises(SchemaError, match="Subtract it"):
+        Comparison("quotient", joint="product")
+    with pytest.raises(SchemaError, match="joint"):
+        Relative(
+            name="amount", base="count", others=("price",), joint="mean",
+            own=Real(name="amount", lower=0, upper=9, missing=False), part=EXACT, missing=False,
+        )  # fmt: skip
