@@ -112,13 +112,13 @@ def test_a_date_that_others_hang_on_stays_and_the_number_follows() -> None:
     assert (between == encoded.column("left")).all()
     assert (between == table["stay"]).all()
     assert (between == table["told"]).all()
-    # With one rule it is the relative date that moves.
+    # With one rule it is the relative date that moves, as far as its bins go.
     schema = Schema((SEEN, left, stay), rules[:1])
     encoded = encoded_of(schema, 5_000)
     table = drawn(schema, encoded)
     between = table["left"] - table["seen"]
     assert (between == table["stay"]).all()
-    assert (table["stay"] == encoded.column("stay")).all()
+    assert (table["stay"] == encoded.column("stay"))[encoded.column("stay") < 20].all()
     assert in_own_bin(SEEN, table["seen"], encoded.column("seen").astype(int)).all()
 
 
@@ -302,3 +302,58 @@ def test_codes_are_those_of_the_table() -> None:
     day = np.datetime64("2020-06-15")
     table = pa.table({"born": np.array([day - 3700]), "seen": np.array([day]), "age": [50]})
     assert encode(table, schema).column("age").tolist() == [10]  # rows that break the rule count as they are
+
+
+def chain() -> Schema:
+    """A stay whose end follows from a treatment, and a bill and a call that follow from the end."""
+    plain: dict[str, Any] = {"lower": "2020-01-01", "upper": "2022-12-31", "missing": False}
+    columns: list[Column] = [SEEN]
+    for name, base, most in (("treated", "seen", 3), ("left", "treated", 30), ("billed", "left", 9)):
+        part = Integer(name=name, lower=0, upper=most, bins=most + 1, missing=False)
+        own = Date(name=name, **plain)
+        columns.append(Relative(name=name, base=base, base_read="date", own=own, part=part, missing=False))
+    part = Integer(name="called", lower=0, upper=DAY - 1, bins=4, missing=False)
+    own_moment = Moment(name="called", lower="2020-01-01", upper="2022-12-31", missing=False)
+    columns.append(
+        Relative(name="called", base="left", base_read="date", own=own_moment, part=part, missing=False)
+    )
+    columns.append(Integer(name="stay", lower=0, upper=30, bins=31, missing=False))
+    return Schema(tuple(columns), (Elapsed("stay", "seen", "left"),))
+
+
+def test_what_hangs_on_a_date_moves_along_and_what_that_hangs_on_stays() -> None:
+    schema = chain()
+    encoded = encoded_of(schema, 5_000)
+    table = drawn(schema, encoded)
+    between = table["left"] - table["seen"]
+    assert (between == table["stay"])[between <= 30].all()  # no stay is longer than its column's range
+    assert (between == table["stay"]).mean() > 0.99
+    assert (table["treated"] - table["seen"] == encoded.column("treated")).all()
+    assert (table["left"] >= table["treated"]).all()
+    assert (table["billed"] - table["left"] == encoded.column("billed")).all()
+    assert (table["called"] // DAY == table["left"]).all()
+    assert in_own_bin(SEEN, table["seen"], encoded.column("seen").astype(int)).all()
+    # A stay shorter than the way to the treatment gives way; all others stay as they were drawn.
+    fits = encoded.column("stay") >= encoded.column("treated")
+    assert (table["stay"] == encoded.column("stay"))[fits].all()
+    assert 0.9 < fits.mean() < 1.0
+
+
+def test_a_date_that_the_other_one_hangs_on_does_not_move() -> None:
+    own = Date(name="seen", lower="2020-01-01", upper="2022-12-31", missing=False)
+    part = Integer(name="seen", lower=0, upper=9, bins=10, missing=False)
+    seen = Relative(name="seen", base="born", base_read="date", own=own, part=part, missing=False)
+    born = dataclasses.replace(BORN, missing=False)
+    days = Integer(name="days", lower=0, upper=20, bins=21, missing=False)
+    rules = (Elapsed("days", "born", "seen"), Ordered("days", "most"))
+    most = Integer(name="most", lower=0, upper=20, bins=21, missing=False)
+    schema = Schema((born, seen, days, most), rules)
+    encoded = encoded_of(schema, 3_000)
+    allowed = encoded.column("days") <= encoded.column("most")
+    rows = Encoded(schema.domain, tuple(codes[allowed] for codes in encoded.columns))
+    table = drawn(schema, rows)
+    # Another rule speaks of the number, so that the end moves as far as its bins allow, and no further.
+    fits = rows.column("days") < 10
+    assert (table["seen"] - table["born"] == table["days"])[fits].all()
+    assert in_own_bin(born, table["born"], rows.column("born").astype(int)).all()
+    assert (table["days"] == rows.column("days")).all()

@@ -2,8 +2,8 @@
 
 Models know nothing of such rules. Numbers and dates are drawn from their bins; then dates are drawn once more
 inside their bins, such that they say what the numbers say, as far as a bin has such dates. Of two dates one
-that nothing else hangs on may leave its bin for it: numbers are what people work with, and what is released
-of them is finer. Where no date can be found the number is what the dates say.
+may leave its bin for it, and what is relative to that moves along: numbers are what people work with, and
+what is released of them is finer. Where no date can be found the number is what the dates say.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from margrave.schema.calendar import HOUR, TICKS, Instant, find_range
 from margrave.schema.columns import Binned, Column, Date, Moment, Relative, Whole
+from margrave.schema.columns.relative import in_turn
 from margrave.schema.constraints.draws import Drawn, in_bins
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, find_ruled
 from margrave.schema.cycles import Cycle
@@ -226,22 +227,39 @@ def follow_dates(
 
 
 def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> str | None:
-    """The date of a rule that no other column or rule hangs on; None if there is none.
+    """The date of a rule that may move: none that other rules hang on, or the rule's other date.
 
-    One with bins of its own before one that is relative to another column, and of two such the one whose
-    differences spread more: the other is nearly what its base says.
+    One with bins of its own before one that is relative to another column, one that no column is relative to
+    before others, and then the one whose differences spread more: the other is nearly what its base says.
     """
     held = find_ruled(schema.rules)
-    held |= {name for column in schema.columns if isinstance(column, Relative) for name in column.bases}
     held |= {name for other in rules if other is not rule for name in other.dates}
 
-    def spread(name: str) -> float:
+    def place(name: str) -> tuple[bool, float]:
         column = schema[name]
-        if not isinstance(column, Relative):
-            return np.inf
-        return float(np.ptp(column.part.edge_array)) / (DAY if isinstance(column.own, Moment) else 1)
+        spread = np.inf
+        if isinstance(column, Relative):
+            spread = float(np.ptp(column.part.edge_array)) / (DAY if isinstance(column.own, Moment) else 1)
+        return not _list_followers(name, schema), spread
 
-    return max((name for name in rule.dates if name not in held), key=spread, default=None)
+    free = [
+        name
+        for name in rule.dates
+        if name not in held
+        and not {_other_date(rule, name), *held} & {one.name for one in _list_followers(name, schema)}
+    ]
+    return max(free, key=place, default=None)
+
+
+def _list_followers(name: str, schema: Schema) -> list[Relative]:
+    """The columns that are relative to a column, or to one of these, bases first."""
+    found: list[Relative] = []
+    names = {name}
+    for column in in_turn(schema.columns):
+        if isinstance(column, Relative) and names & set(column.bases):
+            names.add(column.name)
+            found.append(column)
+    return found
 
 
 class _Rows:
@@ -288,17 +306,33 @@ class _Rows:
         wanted = np.rint(number.numbers[rows]).astype(np.int64)
         low, high = find_range(base, wanted, rule.unit, name == rule.until)
         low, high = _in_unit(low, high, rule.unit, isinstance(column, Moment))
-        edges = column.edge_array.astype(np.int64)
-        outer = np.maximum(low, edges[0]), np.minimum(high, edges[-1] - 1)
-        inner = outer
-        if column is self._schema[name]:
-            codes = np.minimum(self._encoded.column(name)[rows], column.present - 1).astype(np.int64)
-            inner = np.maximum(low, edges[codes]), np.minimum(high, edges[codes + 1] - 1)
+        ends, bins = self._bounds_of(name, rows)
+        outer = np.maximum(low, ends[0]), np.minimum(high, ends[1])
+        inner = np.maximum(low, bins[0]), np.minimum(high, bins[1])
         # In its own bin if that has such a date, else anywhere in the column's range, else not at all.
         inside = inner[0] <= inner[1]
         low, high = np.where(inside, inner[0], outer[0]), np.where(inside, inner[1], outer[1])
         held = low <= high
-        date.numbers[rows[held]] = _draw_within(column, low[held], high[held], self._rng)
+        moved = _draw_within(column, low[held], high[held], self._rng)
+        shift = moved - date.numbers[rows[held]]
+        date.numbers[rows[held]] = moved
+        for follower in _list_followers(name, self._schema):
+            clock = isinstance(follower.own, Moment), isinstance(column, Moment)
+            own = shift * DAY if clock == (True, False) else shift // DAY if clock == (False, True) else shift
+            self.read(follower.name).numbers[rows[held]] += own
+
+    def _bounds_of(self, name: str, rows: Longs) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        """The least and the greatest number a date may move to, and those of its bin, of some rows."""
+        column = self._schema[name]
+        if isinstance(column, Relative):
+            base = column.comparison.base_in_unit(self.read(column.base).numbers[rows])
+            edges = column.part.edge_array.astype(np.int64)
+            ends = base + edges[0], base + edges[-1] - 1
+            return ends, ends
+        assert isinstance(column, Binned)  # noqa: S101 - a date
+        edges = column.edge_array.astype(np.int64)
+        codes = np.minimum(self._encoded.column(name)[rows], column.present - 1).astype(np.int64)
+        return (edges[0], edges[-1] - 1), (edges[codes], edges[codes + 1] - 1)
 
     def settle_number(self, rule: CalendarRule) -> None:
         """Make the number what the dates say, where that is in its column's range.
