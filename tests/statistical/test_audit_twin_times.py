@@ -54,7 +54,11 @@ def too_little(patch: pytest.MonkeyPatch) -> None:
 def twice(patch: pytest.MonkeyPatch) -> None:
     """A row in two cells of a table."""
     true = MemorySource.agreements
-    patch.setattr(MemorySource, "agreements", lambda self, *asked: Counts(true(self, *asked).reveal() * 2))
+    patch.setattr(
+        MemorySource,
+        "agreements",
+        lambda self, *asked: [Counts(counts.reveal() * 2) for counts in true(self, *asked)],
+    )
 
 
 def for_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -63,7 +67,9 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
 
     def find(self: Any, schema: Any) -> Any:
         reads = dict.fromkeys(("born", "came"), "date")
-        return [rule for rule in true(self, schema) if self._source.agreements(rule, reads).reveal()[0] % 2]
+        return [
+            rule for rule in true(self, schema) if self._source.agreements([rule], reads)[0].reveal()[0] % 2
+        ]
 
     patch.setattr(Calendar, "find_candidates", find)
 

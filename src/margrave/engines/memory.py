@@ -243,9 +243,13 @@ class MemorySource(PrivateRows):
         first, *more = (self._array(name, "base") for name in (base, *others))
         return Counts(count_relation(self._array(column), first, comparison, edges, more))
 
-    def agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
-        """Rows in which a number is what dates say, is not, or one is missing, see `schema.queries`: [3]."""
-        return Counts(agreements({name: self._array(name) for name in rule.names}, rule, reads))
+    def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
+        """For each rule the rows in which its number is what its dates say, or not, or one is missing.
+
+        See `schema.queries`; shape of each: [3].
+        """
+        arrays = {name: self._array(name) for rule in rules for name in rule.names}
+        return [Counts(found) for found in agreements(arrays, rules, reads)]
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.

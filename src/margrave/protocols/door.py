@@ -128,8 +128,11 @@ class Source(Protocol):
         others: columns that are added to the base, whose sum the column is then compared with.
         """
 
-    def agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
-        """Rows in which a number is what dates say, is not, or one is missing, see `schema.queries`: [3]."""
+    def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
+        """For each rule the rows in which its number is what its dates say, or not, or one is missing.
+
+        See `schema.queries`; shape of each: [3].
+        """
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, and how many rows hold each.

@@ -174,28 +174,41 @@ def count_ticks(values: Numbers, tick: int, ticks: int) -> NDArray[np.int64]:
     return np.bincount(places, minlength=ticks).astype(np.int64)
 
 
-def agreements(arrays: Mapping[str, Any], rule: CalendarRule, reads: Mapping[str, str]) -> NDArray[np.int64]:
-    """Rows in which a number is what dates say, in which it is not, and in which one is missing: [3].
+def agreements(
+    arrays: Mapping[str, Any], rules: Sequence[CalendarRule], reads: Mapping[str, str]
+) -> list[NDArray[np.int64]]:
+    """For each rule the rows in which its number is what its dates say, is not, and in which one is missing.
 
-    A date outside the years 1 to 9999 counts as missing. Each row is in one cell, which depends on that row
-    alone. **Not private.**
+    A date outside the years 1 to 9999 counts as missing. Each row is in one cell of each rule, which depends
+    on that row alone. **Not private.**
 
     Args:
-        arrays: An Arrow array of each of the rule's columns, of as many rows each.
-        rule: Which number, which dates, and what they say.
+        arrays: An Arrow array of each of the rules' columns, of as many rows each.
+        rules: Which numbers, which dates, and what they say.
         reads: "date" or "moment" for each of the dates: as what it is read.
+
+    Returns:
+        Of shape [3] each.
     """
-    numbers, there = readings(arrays[rule.number], "number", rule.number)
-    instants = []
-    for name in rule.dates:
-        clocked = reads[name] == "moment"
-        values, known = readings(arrays[name], reads[name], name)
-        days = values // clock.DAY if clocked else values
-        there = there & known & (days >= FIRST_DAY) & (days <= LAST_DAY)
-        instants.append(Instant.of(values.astype(np.int64), clocked))
-    agreed = there & (rule.tell_number(instants) == numbers)
-    found = [int(agreed.sum()), int((there & ~agreed).sum()), int((~there).sum())]
-    return np.array(found, dtype=np.int64)
+    dates = {name: _read_instants(arrays[name], reads[name], name) for rule in rules for name in rule.dates}
+    numbers = {rule.number: readings(arrays[rule.number], "number", rule.number) for rule in rules}
+    found = []
+    for rule in rules:
+        values, there = numbers[rule.number]
+        own = [dates[name] for name in rule.dates]
+        there = np.logical_and.reduce([there, *(known for _, known in own)])
+        agreed = there & (rule.tell_number([instant for instant, _ in own]) == values)
+        counts = [int(agreed.sum()), int((there & ~agreed).sum()), int((~there).sum())]
+        found.append(np.array(counts, dtype=np.int64))
+    return found
+
+
+def _read_instants(array: Any, read: str, name: str) -> tuple[Instant, Truths]:
+    """A column's dates by their parts, and which cells have one within the years 1 to 9999."""
+    values, known = readings(array, read, name)
+    days = values // clock.DAY if read == "moment" else values
+    known = known & (days >= FIRST_DAY) & (days <= LAST_DAY)
+    return Instant.of(values.astype(np.int64), read == "moment"), known
 
 
 def distinct_numbers(array: Any, read: str = "number", name: str = "") -> Numbers:

@@ -334,12 +334,17 @@ class PushdownSource(PrivateRows):
         place = comparison_cell(left, bases, comparison, np.asarray(edges))
         return self._group_rows(table, place, len(edges) - 1 + ABSENT_CELLS)
 
-    def agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
-        """Rows in which a number is what dates say, is not, or one is missing, see `schema.queries`: [3].
+    def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
+        """For each rule the rows in which its number is what its dates say, or not, or one is missing.
+
+        See `schema.queries`; shape of each: [3].
 
         Raises:
-            InputError: One of them is text, of which only distinct values are read.
+            InputError: A column is text, of which only distinct values are read.
         """
+        return [self._count_agreements(rule, reads) for rule in rules]
+
+    def _count_agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
         self._check_comparable(rule.names)
         names = (rule.number, *rule.dates)
         table, (number, *dates) = self._select_values([self._stored_column(name) for name in names])

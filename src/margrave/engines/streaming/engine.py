@@ -234,12 +234,16 @@ class StreamSource(PrivateRows):
         asked = (column, base, comparison, edges, others)
         return sum_counts(self._part(table).differences(*asked) for table in tables)
 
-    def agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
-        """Rows in which a number is what dates say, is not, or one is missing, see `schema.queries`: [3]."""
-        for name in rule.names:
-            self._check_known(name, "rule")
-        parts = (self._part(table) for table in self._tables(list(rule.names)))
-        return sum_counts(part.agreements(rule, reads) for part in parts)
+    def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
+        """For each rule the rows in which its number is what its dates say, or not, or one is missing.
+
+        See `schema.queries`; shape of each: [3]. All of them in one scan.
+        """
+        names = list(dict.fromkeys(name for rule in rules for name in rule.names))
+        for name in names:
+            self._check_known(name, "rules")
+        parts = [self._part(table).agreements(rules, reads) for table in self._tables(names)]
+        return [sum_counts(counts) for counts in zip(*parts, strict=True)]
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.

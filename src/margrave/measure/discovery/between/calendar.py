@@ -133,7 +133,7 @@ class Calendar:
         reads = {name: "moment" if one.clock else "date" for name, one in dates.items()}
 
         def exact() -> list[NDArray[np.int64]]:
-            return [np.concatenate([self._source.agreements(rule, reads).reveal() for rule in rules])]
+            return [np.concatenate([counts.reveal() for counts in self._source.agreements(rules, reads)])]
 
         (noisy,), sigma = mechanism.ask([f"times told by {len(rules)} rules"], cost, exact)
 
