@@ -91,3 +91,17 @@ def test_steps_and_sizes_say_what_may_be_a_product() -> None:
     fixed = find_products(columns, [], [], 99, ("amount",))
     assert "amount" not in {one.total.name for one in fixed}
     assert find_products(columns, [], [], 0) == []
+
+
+def test_columns_of_zeros_are_no_products_of_each_other() -> None:
+    rng = np.random.default_rng(0)
+    rows = 12_000
+    rare = {name: np.where(rng.random(rows) < share, rng.integers(1, 6, rows), 0) for name, share in
+            (("babies", 0.04), ("changes", 0.15), ("requests", 0.4), ("children", 0.08))}  # fmt: skip
+    ones = {name: np.where(rng.random(rows) < 0.12, rng.integers(2, 5, rows), 1) for name in ("a", "b", "c")}
+    table = pa.table({**rare, **ones, "kind": rng.choice(list("xyz"), rows)})
+    for epsilon in (1.0, 4.0):
+        schema, _, _ = fit(table, epsilon)
+        assert not [
+            column.name for column in schema.columns if isinstance(column, Relative) and column.others
+        ]

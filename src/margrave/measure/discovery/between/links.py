@@ -351,8 +351,8 @@ MOST_PARTS = 12
 GAP = 0.5
 """Greatest distance of the parts' released means, added, from that of the total, as a share of it. Means of
 cells under noise are that wrong where tails are long; the look decides, this only orders what it is asked."""
-MIN_EXACT_SHARE = 0.5
-"""Least share of the rows with all values in which the sum is exact."""
+MIN_EXACT_SHARE, MIN_EXACT_PRODUCT = 0.5, 0.8
+"""Least share of the rows with all values in which a sum, or a product, is exact."""
 Z_SUM = 3.0
 """Noise standard deviations by which it must exceed that, and any single column's equality with the total."""
 
@@ -434,7 +434,9 @@ FACTOR_GAP = 0.7
 SPREADS = 0.3, 3.0
 """Least and greatest variance of the logarithms of a product, over that of its factors together."""
 TAILS = 0.1, 0.5, 0.9
-"""Quantiles by which columns are multiplied: where the lowest is not above 0 there are no logarithms."""
+"""Quantiles by which columns are multiplied."""
+LEAST_FACTOR = 1e-6
+"""Least share of the upper tenth that the lower one is: else it is 0, or next to it."""
 
 
 def find_products(
@@ -479,16 +481,19 @@ def find_products(
 
 
 def _log_quantiles(column: Binned) -> tuple[float, float, float] | None:
-    """The logarithms of the lower tenth, the median and the upper tenth; None where these are not above 0,
-    or are alike."""
+    """The logarithms of the lower tenth, the median and the upper tenth; None where the lowest is about 0, or
+    all are alike."""
     running = np.cumsum(column.weights or (0.0,))
     if not running[-1] > 0:
         return None
     fine = np.asarray(column.fine, dtype=np.float64)
-    low, middle, high = (
-        float(np.interp(part * running[-1], np.append(0.0, running), fine)) for part in TAILS
-    )
-    if not low > 0 or not high > low:
+    upto = np.append(0.0, running) / running[-1]
+    found = [float(np.interp(part, upto, fine)) for part in TAILS]
+    if isinstance(column, Whole):  # the number that a cell begins with is no further than it
+        found = [float(fine[max(int(np.searchsorted(upto, part)) - 1, 0)]) for part in TAILS]
+    low, middle, high = found
+    # Where a tenth of the rows has 0 so has the product, and 0 is 0 whatever it is multiplied by.
+    if not low > LEAST_FACTOR * high or not high > low:
         return None
     return math.log(low), math.log(middle), math.log(high)
 
@@ -534,7 +539,9 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
     for candidate, counts in zip(candidates, noisy, strict=True):
         rows, exact = float(counts[:3].sum()), float(counts[1])
         # More rows must be exact than half of them, and than equal a single part.
-        if exact - max(MIN_EXACT_SHARE, candidate.equal) * rows > Z_SUM * sigma:
+        evident = exact - max(MIN_EXACT_SHARE, candidate.equal) * rows > Z_SUM * sigma
+        least = MIN_EXACT_PRODUCT if candidate.joint == "product" else MIN_EXACT_SHARE
+        if evident and exact >= least * rows - sigma:
             held.setdefault(candidate.total.name, []).append((exact, candidate))
     links: list[Link] = []
     for name, sums in sorted(held.items(), key=lambda entry: -max(exact for exact, _ in entry[1])):
