@@ -37,6 +37,7 @@ from margrave.schema.columns import (
     Listed,
     Moment,
     Real,
+    Relative,
     Time,
     Unknown,
 )
@@ -330,10 +331,10 @@ class Discovery:
         cutting, public = (self._least, self._most), self._ledger.neighbours.public
         relations = Relations(self._source, self._gaussian, self._look, cutting, rows, public)
         self._tell("relations between columns")
-        columns, measured = relations.run(schema, rho, self._bounded)
-        coded = {column.name for column in columns}
+        schema, measured = relations.run(schema, rho, self._bounded)
+        coded = {column.name for column in schema.columns if isinstance(column, Relative)}
         kept = [marginal for marginal in found if not coded & set(marginal.clique)]
-        return schema.replace(columns), [*kept, *measured]
+        return schema, [*kept, *measured]
 
     @staticmethod
     def _weight(column: Column) -> Fraction:

@@ -67,7 +67,7 @@ from margrave.schema.columns import (
     Relative,
     Temporal,
 )
-from margrave.schema.constraints.rules import CalendarRule, Determines, Rule
+from margrave.schema.constraints.rules import CalendarRule, Determines, Ordered, Rule
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema, describe_found_ranges
 
@@ -336,7 +336,7 @@ def relations_section(release: Release) -> Markup | None:
 def _rule_line(rule: Rule) -> Markup:
     """A line of the table for a rule that discovery found."""
     column = rule.names[-1]
-    if isinstance(rule, CalendarRule):
+    if isinstance(rule, CalendarRule | Ordered):
         said = rule.words
     elif isinstance(rule, Determines):
         said = f"{column} follows from {rule.by}"

@@ -19,7 +19,7 @@ from margrave.schema.calendar import HOUR, TICKS, Instant, find_range
 from margrave.schema.columns import Binned, Column, Date, Moment, Relative, Whole
 from margrave.schema.columns.relative import in_turn
 from margrave.schema.constraints.draws import Drawn, in_bins
-from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, find_ruled
+from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, Ordered, find_ruled
 from margrave.schema.cycles import Cycle
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
@@ -30,6 +30,8 @@ Longs = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 Numbers = Mapping[str, NDArray[Any]]
 
+FAR = 1 << 62
+"""Beyond every date, in days and in microseconds."""
 MOST_SLOTS = 1 << 20
 """Days, or hours, of a column's range, at most, among which dates are sought that say what numbers do."""
 
@@ -215,9 +217,12 @@ def follow_dates(
         known: Numbers that are given, by name, NaN where not: they stay.
     """
     rules = [rule for rule in schema.rules if isinstance(rule, CalendarRule)]
-    if not rules:
+    orders = [rule for rule in schema.rules if isinstance(rule, Ordered) and rule.found is not None]
+    if not rules and not orders:
         return {}
     rows = _Rows(encoded, schema, settled, linked, known, rng)
+    for order in orders:
+        rows.keep_order(order)
     for rule in rules:
         if isinstance(rule, Elapsed) and (name := _find_free(rule, rules, schema)) is not None:
             rows.move_date(rule, name)
@@ -295,24 +300,46 @@ class _Rows:
 
     def move_date(self, rule: Elapsed, name: str) -> None:
         """Draw a date anew in the rows in which it does not say what the number does."""
-        number, date, at = self.read(rule.number), self.read(name), self.read(_other_date(rule, name))
+        number, at = self.read(rule.number), self.read(_other_date(rule, name))
         told, there = self._tell(rule)
         wrong = there & ~number.absent & (told != number.numbers) & self._open(name)
         rows = np.flatnonzero(wrong & (np.abs(number.numbers) < MOST_SLOTS))
-        column = _own(self._schema[name])
-        if not len(rows) or not isinstance(column, (Date, Moment)):
-            return
         base = Instant.of(at.numbers[rows], self._is_clock(_other_date(rule, name)))
         wanted = np.rint(number.numbers[rows]).astype(np.int64)
         low, high = find_range(base, wanted, rule.unit, name == rule.until)
-        low, high = _in_unit(low, high, rule.unit, isinstance(column, Moment))
+        low, high = _in_unit(low, high, rule.unit, self._is_clock(name))
+        self._move(name, rows, low, high)
+
+    def keep_order(self, rule: Ordered) -> None:
+        """Draw a date anew in the rows in which an order is broken: one that nothing else hangs on."""
+        names = [name for name in rule.names if name not in self._ruled]
+        if not names:
+            return
+        low, high = self.read(rule.low), self.read(rule.high)
+        wrong = ~low.absent & ~high.absent & (low.numbers > high.numbers) & self._open(names[0])
+        rows = np.flatnonzero(wrong)
+        if names[0] == rule.low:
+            most = high.numbers[rows].astype(np.int64)
+            self._move(rule.low, rows, np.full_like(most, -FAR), most)
+        else:
+            least = low.numbers[rows].astype(np.int64)
+            self._move(rule.high, rows, least, np.full_like(least, FAR))
+
+    def _move(self, name: str, rows: Longs, low: Longs, high: Longs) -> None:
+        """Draw a date anew between two ends, both included, and move along what is relative to it.
+
+        In its own bin if that has such a date, else anywhere in the column's range, else not at all.
+        """
+        column = _own(self._schema[name])
+        if not len(rows) or not isinstance(column, (Date, Moment)):
+            return
         ends, bins = self._bounds_of(name, rows)
         outer = np.maximum(low, ends[0]), np.minimum(high, ends[1])
         inner = np.maximum(low, bins[0]), np.minimum(high, bins[1])
-        # In its own bin if that has such a date, else anywhere in the column's range, else not at all.
         inside = inner[0] <= inner[1]
         low, high = np.where(inside, inner[0], outer[0]), np.where(inside, inner[1], outer[1])
         held = low <= high
+        date = self.read(name)
         moved = _draw_within(column, low[held], high[held], self._rng)
         shift = moved - date.numbers[rows[held]]
         date.numbers[rows[held]] = moved

@@ -287,7 +287,8 @@ def number_rules(columns: Mapping[str, Column], rules: Sequence[Rule]) -> list[N
     """
     groups: list[list[Rule]] = []
     for rule in rules:
-        if not isinstance(rule, Ordered | Sum | Within) or not is_comparable(columns, rule):
+        about_numbers = isinstance(rule, Ordered | Sum | Within) and rule.about_codes
+        if not about_numbers or not is_comparable(columns, rule):
             continue
         near = [group for group in groups if _numbers_of(rule) & set().union(*map(_numbers_of, group))]
         groups = [group for group in groups if group not in near]

@@ -61,8 +61,11 @@ class Rule(ABC):
     """Base of all rules."""
 
     kind: ClassVar[str]
-    about_codes: ClassVar[bool] = True
-    """Whether models keep to it, so that its columns keep codes of their own."""
+
+    @property
+    def about_codes(self) -> bool:
+        """Whether models keep to it, so that its columns keep codes of their own."""
+        return True
 
     @property
     @abstractmethod
@@ -230,12 +233,15 @@ class Ordered(Rule):
         high: One of the same kind.
         strict: Whether equal values are ruled out, too. Numbers that are not whole then differ by at least
             2^-40 of the columns' largest bound.
+        share: As in `Determines`. An order of dates that was found holds for values and not for codes, as
+            rules about the calendar do.
     """
 
     kind: ClassVar[str] = "ordered"
     low: str
     high: str
     strict: bool = False
+    share: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         self._distinct()
@@ -246,6 +252,23 @@ class Ordered(Rule):
     def names(self) -> tuple[str, ...]:
         """low and high."""
         return (self.low, self.high)
+
+    @property
+    def about_codes(self) -> bool:
+        """Whether it was declared."""
+        return self.share is None
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
+
+    @property
+    def words(self) -> str:
+        """What it is about, for reading; in whole words where it was found."""
+        return (
+            f"{self.low} is at most {self.high}" if self.share else f"{self.kind} ({self.low}, {self.high})"
+        )
 
 
 @final
@@ -349,8 +372,12 @@ class CalendarRule(Rule):
         number: A column of numbers.
     """
 
-    about_codes: ClassVar[bool] = False
     number: str
+
+    @property
+    def about_codes(self) -> bool:
+        """Never."""
+        return False
 
     @property
     @abstractmethod

@@ -30,6 +30,7 @@ from margrave.measure.discovery.between.links import (
     find_products,
     pair_up,
 )
+from margrave.measure.discovery.between.orders import find_orders
 from margrave.measure.discovery.bins import Cut, cut_differences
 from margrave.measure.discovery.numeric import Look
 from margrave.measure.discovery.occupancy import weigh_cells
@@ -223,8 +224,8 @@ class Relations:
 
     def run(
         self, schema: Schema, rho: Fraction, bounded: Collection[str] = ()
-    ) -> tuple[list[Relative], list[NoisyMarginal]]:
-        """The columns that are coded anew, and the second looks as measurements of them.
+    ) -> tuple[Schema, list[NoisyMarginal]]:
+        """The schema with columns coded anew and orders of dates, and the second looks as measurements.
 
         Args:
             schema: All known.
@@ -233,8 +234,11 @@ class Relations:
         """
         pairs = self._pairs(schema, rho * SCREEN)
         if not pairs:
-            return [], []
-        links, spent = self._screen(schema, pairs, rho)
+            return schema, []
+        asked = [(pair.column, (pair.base,), pair.comparison, pair.edges) for pair in pairs]
+        what = f"comparisons of {len(pairs)} pairs of columns"
+        noisy, sigma = self._compare_all(what, asked, rho * SCREEN)
+        links, spent = self._choose_links(schema, pairs, noisy, sigma, rho)
         share = min(rho * (1 - SCREEN) / max(len(links), FEW), (rho - spent) / max(len(links), 1))
         columns: dict[str, Binned] = {c.name: c for c in schema.columns if isinstance(c, Binned)}
         found, measured = [], []
@@ -244,7 +248,10 @@ class Relations:
             if outcome is not None:
                 found.append(dataclasses.replace(outcome[0], within=link.column in bounded))
                 measured.append(outcome[1])
-        return found, measured
+        coded = {column.name for column in found}
+        orders = find_orders(pairs, noisy, sigma, {*coded, *self._fixed})
+        schema = schema.replace(found)
+        return Schema(schema.columns, (*schema.rules, *orders)), measured
 
     def _pairs(self, schema: Schema, rho: Fraction) -> list[Pair]:
         """As many pairs as can be seen at the noise that rho buys for all of them together."""
@@ -256,11 +263,10 @@ class Relations:
         names = self._source.comparable
         return [column for column in eligible_columns(schema) if column.name in names]
 
-    def _screen(self, schema: Schema, pairs: Sequence[Pair], rho: Fraction) -> tuple[list[Link], Fraction]:
-        """The relations that stand out, and what was spent of rho."""
-        what = f"comparisons of {len(pairs)} pairs of columns"
-        asked = [(pair.column, (pair.base,), pair.comparison, pair.edges) for pair in pairs]
-        noisy, sigma = self._compare_all(what, asked, rho * SCREEN)
+    def _choose_links(
+        self, schema: Schema, pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float, rho: Fraction
+    ) -> tuple[list[Link], Fraction]:
+        """The relations that stand out in the first look, and what was spent of rho, sums and products."""
         most = MOST_SUMS if self._source.holds_rows else MOST_SUM_SCANS
         seen = (max(self._rows[0], 0.0) / (SUM_NOISE * self._gaussian.sigma(rho * SUMS))) ** 2
         most = min(most, int(min(seen, 1e9)))
