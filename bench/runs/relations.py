@@ -29,14 +29,15 @@ from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import SecureSource
 from margrave.privacy.unit import Neighbours, Unit
-from margrave.schema.columns import Relative
+from margrave.schema.columns import Binned, Relative
 from margrave.schema.columns.relative import count_relation
-from margrave.schema.constraints.rules import Determines, Within
+from margrave.schema.constraints.rules import CalendarRule, Determines, Ordered, Within
+from margrave.schema.queries import readings
 from margrave.schema.schema import Schema, describe_rule
 
 SHARE = Fraction(1, 3)
 """What discovery may spend by default."""
-FIRST_WORDS = ("comparisons", "relation", "dependencies", "dependency")
+FIRST_WORDS = ("comparisons", "relation", "dependencies", "dependency", "times")
 
 
 def share_of_relation(table: pa.Table, column: Relative) -> float:
@@ -59,6 +60,23 @@ def findings(table: pa.Table, schema: Schema) -> Iterator[str]:
     for rule in schema.rules:
         if isinstance(rule, Determines | Within) and rule.share is not None:
             yield f"    {describe_rule(rule)}: {rule.share[0]:.3f}, real {share_of_rule(table, rule):.3f}"
+        if isinstance(rule, CalendarRule | Ordered) and rule.found is not None:
+            yield f"    {rule.words}: {rule.found[0]:.3f}, real {share_of_dates(table, schema, rule):.3f}"
+
+
+def share_of_dates(table: pa.Table, schema: Schema, rule: CalendarRule | Ordered) -> float:
+    """The share of the rows with all values that obey a rule about dates."""
+    reads = {}
+    for name in rule.names:
+        column = schema[name]
+        own = column.own if isinstance(column, Relative) else column
+        reads[name] = own.read if isinstance(own, Binned) else "number"
+    if isinstance(rule, CalendarRule):
+        agree, differ, _ = open_source(table)[0].agreements([rule], reads)[0].reveal()
+        return float(agree / max(agree + differ, 1))
+    low, high = (readings(table.column(name), reads[name]) for name in rule.names)
+    both = low[1] & high[1]
+    return float((low[0] <= high[0])[both].mean())
 
 
 def share_of_rule(table: pa.Table, rule: Determines | Within) -> float:
