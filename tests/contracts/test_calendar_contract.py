@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -145,3 +146,12 @@ def test_texts_are_read_in_memory() -> None:
     columns: dict[str, Any] = {"day": ["2024-01-31", "x", "2023-12-01"], "number": ["1", "1", "11"]}
     source = open_source(pa.table(columns))[0]
     assert source.agreements([DatePart("number", "day", "month")], READS)[0].reveal().tolist() == [1, 1, 1]
+
+
+def test_dates_stored_as_floats_are_read_without_a_warning() -> None:
+    days = pa.array([18_262.0, None, float("nan"), float("inf"), 1e300], pa.float64())
+    source = open_source(pa.table({"day": days, "number": [2020, 2020, 2020, 2020, 2020]}))[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = source.agreements([DatePart("number", "day", "year")], READS)[0]
+    assert found.reveal().tolist() == [1, 0, 4]
