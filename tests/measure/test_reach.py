@@ -14,7 +14,8 @@ from margrave.measure.discovery.values import Histogram
 from margrave.schema.columns import Integer, Time
 from margrave.schema.storage.clock import DAY
 
-TODAY = (datetime.datetime.now(datetime.timezone.utc).date() - datetime.date(1970, 1, 1)).days
+DATE = datetime.date(2024, 5, 17)
+TODAY = (DATE - datetime.date(1970, 1, 1)).days
 END = TODAY + 2
 
 
@@ -35,7 +36,7 @@ def cells(*noisy: float, clock: bool = False, start: int = TODAY - 250) -> Histo
 @pytest.mark.parametrize("clock", [False, True])
 def test_what_noise_leaves_in_the_future_weighs_nothing(clock: bool) -> None:
     column = Moment(name="d") if clock else Date(name="d")
-    found = leave_future(cells(900, 800, 400, 15, -5, 12, clock=clock), column, 10.0)
+    found = leave_future(cells(900, 800, 400, 15, -5, 12, clock=clock), column, 10.0, DATE)
     # The cell of today ends with tomorrow, and keeps its rows.
     assert found.edges[3] == END * (DAY if clock else 1)
     assert found.weights.tolist() == [900, 800, 400, 0, 0, 0, 0]
@@ -46,23 +47,23 @@ def test_what_noise_leaves_in_the_future_weighs_nothing(clock: bool) -> None:
 
 def test_rows_that_are_evident_in_the_future_stay() -> None:
     for ahead in ((600, 500, 2), (0, 60, 0)):
-        found = leave_future(cells(900, 800, 400, *ahead), Date(name="d"), 10.0)
+        found = leave_future(cells(900, 800, 400, *ahead), Date(name="d"), 10.0, DATE)
         assert found.weights[4:].tolist() == [max(one, 1.0) for one in ahead]
 
 
 def test_dates_that_end_before_today_and_declared_ones_are_left_alone() -> None:
     past = cells(5, 6, start=TODAY - 5_000)
-    assert leave_future(past, Date(name="d"), 10.0) is past
+    assert leave_future(past, Date(name="d"), 10.0, DATE) is past
     ahead = cells(5, 6, start=TODAY + 5_000)
-    assert leave_future(ahead, Date(name="d"), 10.0) is ahead
+    assert leave_future(ahead, Date(name="d"), 10.0, DATE) is ahead
     whole = cells(900, 800, 400, 0, 0)
-    assert leave_future(whole, Date(name="d", lower="1990-01-01", upper="2100-01-01"), 10.0) is whole
+    assert leave_future(whole, Date(name="d", lower="1990-01-01", upper="2100-01-01"), 10.0, DATE) is whole
 
 
 def test_other_kinds_have_no_future() -> None:
     found = cells(900, 800, 400, 0, 0)
     for column in (Time(name="t"), Integer(name="n")):
-        same, _ = limit_reach(found, column, near=True)
+        same, _ = limit_reach(found, column, True, DATE)
         assert same is found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import signal
@@ -11,10 +12,12 @@ import time
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import margrave as mg
@@ -335,6 +338,7 @@ import json, sys
 sys.path[:0] = [{tests!r}, {tests!r} + "/run"]
 import numpy as np
 from pathlib import Path
+from types import SimpleNamespace
 from stopping import frame
 from test_resume import METHODS, run
 sums = []
@@ -406,3 +410,33 @@ def test_the_command_line_resumes_after_kill_9(tmp_path: Path) -> None:
     assert total_of(released.events) <= Fraction(released.guarantee.rho)
     assert files(tmp_path) == {"t.csv", "out.csv", "p.margrave", "out.csv.ledger.jsonl"}
     assert len(pd.read_csv(tmp_path / "out.csv")) > 2000
+
+
+@pytest.mark.parametrize("kind", ["file", "book"])
+def test_a_resumed_run_goes_by_the_day_on_which_it_began(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    class Clock(datetime.datetime):
+        day = 1
+
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Clock:
+            return cls(2021, 6, cls.day, 12, tzinfo=tz)
+
+    stub = SimpleNamespace(datetime=Clock, date=datetime.date, timezone=datetime.timezone)
+    monkeypatch.setattr("margrave.run.resume.datetime", stub)
+    days = np.datetime64("2021-05-31") - np.random.default_rng(0).integers(0, 500, 3_000)
+    table = pa.table({"at": days, "x": ["a", "b", "c"] * 1_000})
+    with pytest.raises(Killed), killing(monkeypatch, 4, "stored"):
+        run("independent", **places(tmp_path, kind), epsilon=0.5).fit(table)
+    before = spends(tmp_path, kind)
+    assert before
+    Clock.day = 30
+    found = run("independent", **places(tmp_path, kind), epsilon=0.5).fit(table, resume=True)
+    assert spends(tmp_path, kind)[: len(before)] == before
+    column = found.schema["at"]
+    assert isinstance(column, mg.Date)
+    edges = np.asarray(column.fine, dtype=np.int64)
+    held = edges[1:][np.asarray(column.weights) > 0].max()
+    assert np.datetime64(int(held) - 1, "D") <= np.datetime64("2021-06-02")
+    check_total(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from margrave import __version__
 from margrave.errors import BudgetError, InputError, invalid
 from margrave.models.registry import resolve
+from margrave.privacy.ledger.history import DAY
 from margrave.progress import OnStep, Step
 
 if TYPE_CHECKING:
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
 def facts(synthesizer: Synthesizer, columns: Sequence[Column], declared: Schema) -> dict[str, str]:
     """What is public about a run and must be the same when it is resumed: arguments, column names and types.
 
+    The day is that of the first start: a resumed run goes by the one that was recorded.
+
     A stored answer answers one question; these facts and the answers decide which questions are asked.
     They hold nothing that was read from the rows: that the table is the same is up to the caller.
     """
     return {
+        DAY: datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "version of margrave": __version__,
         "set of columns": _digest([repr(column) for column in columns]),
         "strategy": _describe_part(synthesizer.strategy),

@@ -408,7 +408,17 @@ class Discovery:
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
         text = isinstance(self._stored.get(column.name), Unknown)
         (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
-        looks = (self._look, unit, self._least, self._most, max(rows, 0.0), doubt, sigma, text)
+        looks = (
+            self._look,
+            unit,
+            self._least,
+            self._most,
+            max(rows, 0.0),
+            doubt,
+            sigma,
+            text,
+            self._ledger.day,
+        )
         known, marginal = NumericDiscovery(self._source, column, *looks).run()
         if not isinstance(known, Binned):
             return known, marginal

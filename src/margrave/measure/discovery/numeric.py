@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 import math
 from collections.abc import Callable
@@ -157,6 +158,7 @@ class NumericDiscovery:
         doubt: Its variance.
         sigma: Standard deviation of the noise that a cost of rho buys.
         text: Whether the column is text, as the profile has told.
+        today: The day on which the run began.
     """
 
     source: Source
@@ -169,6 +171,7 @@ class NumericDiscovery:
     doubt: float
     sigma: Callable[[Fraction], float]
     text: bool
+    today: datetime.date
 
     def run(self) -> tuple[Column, NoisyMarginal]:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
@@ -178,7 +181,7 @@ class NumericDiscovery:
         seen = self._details(start.edges, start.counts, start.multiples.step)
         found = self._with_atoms(seen, start.multiples.step)
         noise = float(np.sqrt(found.variances.mean()))
-        found, reach = limit_reach(found, self.column, is_narrow(self.column))
+        found, reach = limit_reach(found, self.column, is_narrow(self.column), self.today)
         tails = self._tails(found, self._rows(np.append(seen.absent, seen.noisy)), start.bounds)
         found = weigh_tails(found, tails)
         least = max(self.least(found.weights), self.column.rare * float(found.weights.sum()))

@@ -26,17 +26,20 @@ AGAINST = 0.01
 """Share of the rows up to which those in a part of the cells are taken for noise, and get no bin."""
 
 
-def limit_reach(found: Histogram, column: Binned, near: bool) -> tuple[Histogram, tuple[float, ...]]:
+def limit_reach(
+    found: Histogram, column: Binned, near: bool, today: datetime.date
+) -> tuple[Histogram, tuple[float, ...]]:
     """The cells with less weight where no rows are evident, and the reach beyond which it fades, if any.
 
     Args:
         found: The cells of a column after all looks.
         column: The column, before its bins are known.
         near: Whether its declared bounds are near each other, so that no number is far out.
+        today: The day on which the run began.
     """
     noise = float(np.sqrt(found.variances.mean()))
     if isinstance(column, (Date, Moment)):
-        return leave_future(found, column, noise), ()
+        return leave_future(found, column, noise, today), ()
     # Times have no octaves.
     if column.read != "number" or near:
         return found, ()
@@ -45,7 +48,7 @@ def limit_reach(found: Histogram, column: Binned, near: bool) -> tuple[Histogram
     return dataclasses.replace(found, weights=weights), reach
 
 
-def leave_future(found: Histogram, column: Date | Moment, sigma: float) -> Histogram:
+def leave_future(found: Histogram, column: Date | Moment, sigma: float, today: datetime.date) -> Histogram:
     """The cells without weight in the future, where no rows are evident there.
 
     Most dates tell what has happened. What day it is is public. A day is left for clocks elsewhere.
@@ -54,9 +57,9 @@ def leave_future(found: Histogram, column: Date | Moment, sigma: float) -> Histo
         found: The cells of a column.
         column: Of dates or moments; a declared upper bound says how far they go.
         sigma: Standard deviation of the noise in a cell.
+        today: The day on which the run began.
     """
-    today = (datetime.datetime.now(datetime.timezone.utc).date() - datetime.date(1970, 1, 1)).days
-    end = float((today + 2) * (DAY if isinstance(column, Moment) else 1))
+    end = float(((today - datetime.date(1970, 1, 1)).days + 2) * (DAY if isinstance(column, Moment) else 1))
     first = int(np.searchsorted(found.edges, end))
     if column.upper is not None or not 0 < first < len(found.edges):
         return found

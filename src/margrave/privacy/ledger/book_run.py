@@ -26,7 +26,14 @@ from margrave.privacy.accounting.composition import Charge, Standing
 from margrave.privacy.accounting.conversions import zcdp_epsilon
 from margrave.privacy.accounting.events import Event, event_from_json, event_to_json
 from margrave.privacy.ledger.book_file import BookFile
-from margrave.privacy.ledger.history import Answer, History, LedgerHeader, answer_from_bytes, answer_to_bytes
+from margrave.privacy.ledger.history import (
+    DAY,
+    Answer,
+    History,
+    LedgerHeader,
+    answer_from_bytes,
+    answer_to_bytes,
+)
 from margrave.privacy.ledger.journal import header_from_json
 from margrave.privacy.unit import Neighbours, Unit
 
@@ -319,7 +326,9 @@ class BookRun:
                 if not sound or not 0 <= first < first + count <= len(events):
                     raise ValueError
                 answers[first] = (int(count), answer_from_bytes(body))
-        self._history = History(tuple(events), answers)
+            (said,) = db.execute("SELECT header FROM runs WHERE id = ?", (run,)).fetchone()
+        day = header_from_json(json.loads(said)).run.get(DAY, "")
+        self._history = History(tuple(events), answers, day)
 
     @property
     def shared(self) -> bool:

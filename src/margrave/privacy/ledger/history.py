@@ -113,6 +113,10 @@ FULLY_SPENT = (
 """What to do about the ledger of one run that is damaged or was put back from a copy."""
 
 
+DAY = "day of the start"
+"""The public fact that is not compared where a run is resumed: it is then that of the stopped run."""
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerHeader:
     """What a run promised, as its ledger says first.
@@ -146,10 +150,12 @@ class History:
     Args:
         events: Every spend.
         answers: By the index of a call's first event: how many events the call has, and its answer.
+        day: On which the run began, as 2026-12-31; empty where that is not known.
     """
 
     events: tuple[Event, ...] = ()
     answers: Mapping[int, tuple[int, Answer]] = field(default_factory=dict)
+    day: str = ""
 
 
 class RunJournal(Protocol):
@@ -238,7 +244,7 @@ def check_facts(recorded: LedgerHeader, asked: LedgerHeader) -> None:
     """
     promises = ("epsilon", "delta", "partition_delta", "neighbours", "accounting")
     differing = [name for name in promises if getattr(recorded, name) != getattr(asked, name)]
-    facts = dict.fromkeys([*recorded.run, *asked.run])
+    facts = [name for name in dict.fromkeys([*recorded.run, *asked.run]) if name != DAY]
     differing += [name for name in facts if recorded.run.get(name) != asked.run.get(name)]
     if differing:
         remedy = f"It was started with another {differing[0]}; nothing was spent."

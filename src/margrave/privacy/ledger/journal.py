@@ -28,6 +28,7 @@ from pathlib import Path
 from margrave.errors import InputError, MargraveError, invalid
 from margrave.privacy.accounting.events import Event, event_from_json, event_to_json, fraction_of
 from margrave.privacy.ledger.history import (
+    DAY,
     FULLY_SPENT,
     LEDGER_VERSION,
     Answer,
@@ -186,7 +187,8 @@ class Journal:
         if self._path.read_bytes() != first:
             self._free()
             raise InputError(invalid("ledger", "in use by no other process", "Choose another path."))
-        self._answers, self._history = AnswerFile(self._path, header.key), History()
+        self._answers = AnswerFile(self._path, header.key)
+        self._history = History(day=header.run.get(DAY, ""))
 
     @property
     def shared(self) -> bool:
@@ -274,7 +276,7 @@ class Journal:
         finally:
             os.close(handle)
         self._answers = AnswerFile(self._path, header.key, len(events), resumed=True)
-        return History(events, self._answers.answers)
+        return History(events, self._answers.answers, header.run.get(DAY, ""))
 
 
 def read_ledger(path: str | Path) -> tuple[LedgerHeader, tuple[Event, ...]]:

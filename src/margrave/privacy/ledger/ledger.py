@@ -6,6 +6,8 @@ too.
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import math
 import os
 import threading
@@ -162,7 +164,7 @@ class Ledger:
     """
 
     __slots__ = (
-        "_accountant", "_delta", "_deltas", "_epsilon", "_events", "_journal", "_lock",
+        "_accountant", "_day", "_delta", "_deltas", "_epsilon", "_events", "_journal", "_lock",
         "_neighbours", "_noise", "_pid", "_replay", "_rho",
     )  # fmt: skip
 
@@ -209,6 +211,9 @@ class Ledger:
         fits = sum(c for c, _ in costs) <= self.total and sum(d for _, d in costs) <= self.partition_delta
         if not fits:
             raise InputError(invalid("ledger", "within its own promise", FULLY_SPENT))
+        self._day = datetime.datetime.now(datetime.timezone.utc).date()
+        with contextlib.suppress(ValueError):  # empty, or of a ledger that was edited
+            self._day = datetime.date.fromisoformat(history.day)
         self._events = list(history.events)
         self._replay = Replay(history)
         self._lose(self._replay.lost())
@@ -222,6 +227,11 @@ class Ledger:
     def delta(self) -> float:
         """Promised for the whole run, partition deltas included."""
         return self._delta
+
+    @property
+    def day(self) -> datetime.date:
+        """The day on which the run began: what is asked for may follow from it, also after a resume."""
+        return self._day
 
     @property
     def neighbours(self) -> Neighbours:
