@@ -36,6 +36,8 @@ PARTS = ("year", "quarter", "month", "day", *WEEKDAYS, "hour")
 """What a date or moment has of its own; the hour is of moments only."""
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """The days of the years 1 to 9999. Others tell nothing, as databases do not agree on them."""
+FAR = 1 << 62
+"""Beyond every date, in days and in microseconds."""
 FIRST_WEEKDAY = 3
 """The weekday of 1970-01-01, a Thursday, where Monday is 0."""
 
@@ -59,13 +61,15 @@ class Instant:
     day: Any
 
     @classmethod
-    def of(cls, values: Longs, clock: bool) -> Instant:
-        """Those of numbers, held within the years 1 to 9999.
+    def of(cls, values: NDArray[Any], clock: bool) -> Instant:
+        """Those of numbers, held within the years 1 to 9999; anything where they are NaN.
 
         Args:
-            values: Days, or microseconds with `clock`, since 1970-01-01: shape [rows].
+            values: Days, or microseconds with `clock`, since 1970-01-01, whole: shape [rows].
             clock: Whether they are moments; else they are dates.
         """
+        if values.dtype.kind == "f":
+            values = np.clip(np.nan_to_num(values), -float(FAR), float(FAR)).astype(np.int64)
         days = values // DAY if clock else values
         ticks = values - days * DAY if clock else np.zeros_like(values)
         days = np.clip(days, FIRST_DAY, LAST_DAY)

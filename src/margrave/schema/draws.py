@@ -78,7 +78,7 @@ def _find_repeats(values: NDArray[np.int64]) -> NDArray[np.intp]:
 
 def _move_apart(values: NDArray[np.int64], column: Whole) -> NDArray[np.int64]:
     """Different numbers near the values, in the column's range and on the step that all are on."""
-    step = int(column.common_step) or 1
+    step = int(column.step) or 1
     edges = column.edge_array
     first, last = -(-int(edges[0]) // step), (int(edges[-1]) - 1) // step
     place = np.arange(len(values))

@@ -206,10 +206,8 @@ def agreements(
 def _read_instants(array: Any, read: str, name: str) -> tuple[Instant, Truths]:
     """A column's dates by their parts, and which cells have one within the years 1 to 9999."""
     values, known = readings(array, read, name)
-    # Numbers that are stored as floats may be dates by declaration; where there is none they are NaN.
-    held = np.clip(np.where(known, values, values.dtype.type(0)), -(1 << 62), 1 << 62).astype(np.int64)
-    days = held // clock.DAY if read == "moment" else held
-    return Instant.of(held, read == "moment"), known & (days >= FIRST_DAY) & (days <= LAST_DAY)
+    days = values // clock.DAY if read == "moment" else values
+    return Instant.of(values, read == "moment"), known & (days >= FIRST_DAY) & (days <= LAST_DAY)
 
 
 def distinct_numbers(array: Any, read: str = "number", name: str = "") -> Numbers:

@@ -230,13 +230,6 @@ def _truths(column: Boolean) -> tuple[Any, ...]:
     return tuple(column.spell(value) if column.spelling else value for value in (False, True))
 
 
-def _step(column: SpeltNumber) -> float:
-    """What all values of a column are whole multiples of; 0 where some may lie anywhere."""
-    on_grids = sum(share for _, share in column.grids) >= 1.0 - ROUNDING
-    finest = column.grids[-1][0] if on_grids and column.grids else 0.0
-    return max(finest, 1.0) if isinstance(column, Whole) else finest
-
-
 def _multiples(starts: Floats, ends: Floats, step: float) -> tuple[Floats, Floats]:
     """The first multiple of a step from each start on, and how many there are before each end."""
     low, high = starts / step, ends / step
@@ -248,7 +241,7 @@ def _multiples(starts: Floats, ends: Floats, step: float) -> tuple[Floats, Float
 
 def _reach(column: SpeltNumber, starts: Floats, ends: Floats) -> tuple[Floats, Floats]:
     """The least and the greatest value from each start up to, without, each end."""
-    step = _step(column)
+    step = column.unit
     if step == 0.0:
         return starts, ends
     first, count = _multiples(starts, ends, step)

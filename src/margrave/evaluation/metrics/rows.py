@@ -204,7 +204,7 @@ def _violate_calendar(rule: CalendarRule, columns: Mapping[str, Column], rows: R
     values = [rows.numbers[name] for name in rule.names]
     there = ~np.isnan(values).any(axis=0)
     instants = [
-        Instant.of(np.where(there, own, 0.0).astype(np.int64), isinstance(columns[name], Moment))
+        Instant.of(own, isinstance(columns[name], Moment))
         for name, own in zip(rule.dates, values, strict=False)
     ]
     return np.asarray(there & (rule.tell_number(instants) != values[-1]))

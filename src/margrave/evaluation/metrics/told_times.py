@@ -53,8 +53,7 @@ def _list_rules(dates: dict[str, OrderedColumn]) -> Iterator[CalendarRule]:
 
 
 def _instants(values: Numbers, column: OrderedColumn) -> tuple[Instant, NDArray[np.bool_]]:
-    there = ~np.isnan(values)
-    return Instant.of(np.where(there, values, 0.0).astype(np.int64), column.scale == "moment"), there
+    return Instant.of(values, column.scale == "moment"), ~np.isnan(values)
 
 
 def _tell(rule: CalendarRule, instants: dict[str, tuple[Instant, NDArray[np.bool_]]]) -> Numbers:

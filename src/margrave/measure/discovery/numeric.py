@@ -54,12 +54,10 @@ from margrave.measure.discovery.values import (
     common_step,
     count_looks,
     find_spikes,
-    fixed_step,
     place_atoms,
     released_grids,
     split_atoms,
     steps_of,
-    unit_of,
 )
 from margrave.measure.mechanisms.partition import may_be_missing
 from margrave.release import NoisyMarginal
@@ -225,7 +223,7 @@ class NumericDiscovery:
             step: What all values are multiples of; 0 if that is not known.
         """
         parts = [*REFINING, 1 - sum(REFINING, Fraction(0))]
-        unit, mass = max(step, unit_of(self.column)), PART_DEVIATIONS * self._sigma(parts[-1])
+        unit, mass = max(step, self.column.unit), PART_DEVIATIONS * self._sigma(parts[-1])
         first = parts.pop(0)
         noisy, sigma = self._detail(edges, first)
         spread = np.full(len(edges) - 1, sigma**2)
@@ -243,7 +241,7 @@ class NumericDiscovery:
         column, edges = self.column, seen.edges
         if step > 0:
             column = dataclasses.replace(column, grids=((step, 1.0),))
-        unit, sigma = unit_of(column), float(np.sqrt(seen.variances.max()))
+        unit, sigma = column.unit, float(np.sqrt(seen.variances.max()))
         weights = seen.weigh()
         single = are_single(edges, unit)
         found = Histogram(edges, seen.noisy, seen.variances, weights, single, np.zeros_like(single))
@@ -386,7 +384,7 @@ class NumericDiscovery:
             start = _Range(edges, coarse, counts, self._multiples(float(np.abs(edges).max())))
         else:
             start = self._numbers()
-        edges, step = start.edges, fixed_step(self.column)
+        edges, step = start.edges, self.column.step
         if step > 0:
             edges = on_steps(edges, step)
         if self.column.upper is None or isinstance(self.column, Whole):

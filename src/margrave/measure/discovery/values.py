@@ -105,17 +105,6 @@ def are_single(edges: Array, unit: float) -> NDArray[np.bool_]:
     return np.asarray(single)
 
 
-def unit_of(column: Binned) -> float:
-    """The distance of neighbouring numbers of a column by its kind and storage; 0 where there is none."""
-    return max(fixed_step(column), 1.0 if isinstance(column, Whole) else 0.0)
-
-
-def fixed_step(column: Binned) -> float:
-    """The step that all values of a column are on by its grids; 0 where some values are on no grid."""
-    all_values = sum(share for _, share in column.grids) > 1 - 1e-6
-    return column.grids[-1][0] if all_values else 0.0
-
-
 def round_numbers(low: float, high: float, most: int, column: Binned) -> Array:
     """The roundest numbers in [low, high), in order: multiples of one step.
 
@@ -125,7 +114,7 @@ def round_numbers(low: float, high: float, most: int, column: Binned) -> Array:
         most: How many there may be.
         column: Its kind decides on the steps: 1, 2 and 5 times the powers of ten, or those of the clock.
     """
-    unit = unit_of(column)
+    unit = column.unit
     # The smallest step that leaves at most so many numbers, in whole units of the storage.
     step = _step((high - low) / most, column)
     step = max(np.ceil(step / unit) * unit, unit) if unit > 0 else step
@@ -150,7 +139,7 @@ def _step(least: float, column: Binned) -> float:
 def next_number(value: float, column: Binned) -> float:
     """The end of a cell that holds one number."""
     after = float(np.nextafter(value, np.inf))  # far from zero floats are further apart than numbers
-    return max(value + unit_of(column), after)
+    return max(value + column.unit, after)
 
 
 def binary_numbers(low: float, high: float, most: int) -> Array:
@@ -185,7 +174,7 @@ def count_looks(spikes: list[tuple[float, float]], column: Binned) -> int:
     """
     if not spikes:
         return 0
-    if unit_of(column) > 0:
+    if column.unit > 0:
         return 1
     floats = max(_rank(high) - _rank(low) for low, high in spikes)
     return max(math.ceil(math.log(floats) / math.log(_share_numbers(spikes) // 2)), 1)
@@ -208,7 +197,7 @@ def atom_edges(spikes: list[tuple[float, float]], column: Binned, again: bool) -
         again: Whether this is a look after the first.
     """
     found: list[float] = []
-    most, binary = _share_numbers(spikes), again and unit_of(column) == 0
+    most, binary = _share_numbers(spikes), again and column.unit == 0
     for low, high in spikes:
         found += [low, high]
         values = round_numbers(low, high, most // 2 if binary else most, column)
@@ -234,7 +223,7 @@ def place_atoms(
     Returns:
         Pairs of an atom and its noisy count; and cells [low, high).
     """
-    wide = ~are_single(edges, unit_of(column))
+    wide = ~are_single(edges, column.unit)
     atoms, between = [], []
     for low, high in spikes:
         for cell in range(int(np.searchsorted(edges, low)), int(np.searchsorted(edges, high))):
@@ -349,7 +338,7 @@ def steps_of(column: Binned, most: float = math.inf) -> tuple[float, ...]:
         steps = THOUSANDS + (() if isinstance(column, Whole) else DECIMALS)
     else:
         return ()
-    return tuple(step for step in steps if unit_of(column) * (1 + 1e-9) < step <= most)
+    return tuple(step for step in steps if column.unit * (1 + 1e-9) < step <= most)
 
 
 def common_step(steps: tuple[float, ...], noisy: Array, sigma: float, zeros: float) -> float:
@@ -399,7 +388,7 @@ def released_grids(
         weights: Denoised counts of those cells, shape [cells].
         variances: Of the noise in each cell, shape [cells].
     """
-    unit = unit_of(column)
+    unit = column.unit
     alone, unsure = _alone(edges, weights, variances, steps, unit)
     # What stands alone is taken out, as it says nothing of how the others are rounded.
     counts = np.maximum(noisy - alone, 0.0)
@@ -424,7 +413,7 @@ def all_on(grids: Grids, step: float) -> Grids:
 
 def _plain(column: Binned) -> bool:
     """Whether the finest step is that of all whole numbers, which needs no grid."""
-    return isinstance(column, Whole) and unit_of(column) <= 1.0
+    return isinstance(column, Whole) and column.unit <= 1.0
 
 
 def _alone(

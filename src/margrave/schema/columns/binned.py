@@ -228,10 +228,15 @@ class Binned(Column):
             )
 
     @property
-    def common_step(self) -> float:
+    def step(self) -> float:
         """The step that all numbers are whole multiples of, as far as is known; 0 where none is."""
         all_on = self.grids and sum(share for _, share in self.grids) > 1 - 1e-6
         return float(self.grids[-1][0]) if all_on else 0.0
+
+    @property
+    def unit(self) -> float:
+        """The distance of neighbouring numbers, by kind and step; 0 where there is none."""
+        return max(self.step, float(isinstance(self, Whole)))
 
     def _check_reach(self) -> None:
         given = self.reach

@@ -102,7 +102,7 @@ class Comparison:
             remedy = "Take numbers only."
             raise SchemaError(invalid("terms", f"2 to {MOST_TERMS} numbers", remedy, got=len(terms)))
         whole = joint == "sum" and all(isinstance(one, Whole) for one in (column, *terms))
-        unit = _unit_of(column) if joint == "product" else 0.0
+        unit = column.unit if joint == "product" else 0.0
         return cls("difference", column.read, "number", whole, joint, unit)
 
     def values(self, values: Numbers, base: Numbers) -> Any:
@@ -151,11 +151,6 @@ class Comparison:
         if (self.base_read, self.read) == ("date", "moment"):
             return np.asarray(np.clip(base, -(clock.MAX_TICKS // DAY), clock.MAX_TICKS // DAY) * DAY)
         return base
-
-
-def _unit_of(column: Binned) -> float:
-    """The step that a column's numbers are rounded to; 0 where none is known."""
-    return column.common_step or float(isinstance(column, Whole))
 
 
 def _limit_factors(values: Numbers) -> NDArray[np.float64]:
@@ -275,7 +270,7 @@ class Relative(Column):
     def comparison(self) -> Comparison:
         """How it is compared with its base."""
         whole, joint = isinstance(self.part, Whole), self.joint if self.others else ""
-        unit = _unit_of(self.own) if joint == "product" else 0.0
+        unit = self.own.unit if joint == "product" else 0.0
         return Comparison(self.how, self.own.read, self.base_read, whole, joint, unit)
 
     @property

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.calendar import HOUR, TICKS, Instant, find_range
+from margrave.schema.calendar import FAR, HOUR, TICKS, Instant, find_range
 from margrave.schema.columns import Binned, Column, Date, Moment, Relative, Whole
 from margrave.schema.columns.relative import in_turn
 from margrave.schema.constraints.draws import Drawn, in_bins
@@ -30,8 +30,6 @@ Longs = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 Numbers = Mapping[str, NDArray[Any]]
 
-FAR = 1 << 62
-"""Beyond every date, in days and in microseconds."""
 MOST_SLOTS = 1 << 20
 """Days, or hours, of a column's range, at most, among which dates are sought that say what numbers do."""
 
@@ -421,5 +419,5 @@ def _draw_within(column: Date | Moment, low: Longs, high: Longs, rng: np.random.
         ends = [np.interp(end, edges, running) for end in (low, high + 1)]
         at = ends[0] + rng.random(len(low)) * (ends[1] - ends[0])
         drawn = np.floor(np.interp(at, running, edges)).astype(np.int64)
-    step = int(column.common_step) or 1
+    step = int(column.step) or 1
     return np.clip(np.maximum(drawn // step * step, low), low, high)

@@ -179,7 +179,7 @@ def _is_whole(column: Column) -> bool:
     """Whether a column has whole numbers in bins that were found."""
     if not isinstance(column, Binned) or isinstance(column, Temporal) or not column.weights:
         return False
-    return isinstance(column, Integer) or column.common_step >= 1
+    return isinstance(column, Integer) or column.step >= 1
 
 
 def _compare_parts(name: str, numbers: Array, dates: Sequence[_Dates]) -> list[tuple[float, CalendarRule]]:

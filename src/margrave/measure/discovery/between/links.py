@@ -467,13 +467,13 @@ def find_products(
     for one, other in combinations(known, 2):
         middle = known[one][1] + known[other][1]
         spread = math.hypot(*(known[name][2] - known[name][0] for name in (one, other)))
-        step = _step(named[one]) * _step(named[other])
+        step = named[one].unit * named[other].unit
         for name, logs in known.items():
             gap, wide = abs(logs[1] - middle), (logs[2] - logs[0]) / max(spread, 1e-9)
             if name in (one, other) or name in fixed or gap > FACTOR_GAP:
                 continue
             # Numbers of cents, times whole ones, are numbers of cents; rounding makes them no finer.
-            if SPREADS[0] <= wide**2 <= SPREADS[1] and not 0 < _step(named[name]) < step * (1 - 1e-9):
+            if SPREADS[0] <= wide**2 <= SPREADS[1] and not 0 < named[name].unit < step * (1 - 1e-9):
                 alone = max(equal.get(frozenset((name, part)), 0.0) for part in (one, other))
                 found.append((gap, Candidate(named[name], (named[one], named[other]), alone, "product")))
     found.sort(key=lambda entry: entry[0])
@@ -496,10 +496,6 @@ def _log_quantiles(column: Binned) -> tuple[float, float, float] | None:
     if not low > LEAST_FACTOR * high or not high > low:
         return None
     return math.log(low), math.log(middle), math.log(high)
-
-
-def _step(column: Binned) -> float:
-    return column.common_step or float(isinstance(column, Whole))
 
 
 def _near(total: float, means: Sequence[float], most: int) -> list[tuple[float, tuple[int, ...]]]:
