@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from margrave import Synthesizer, Unit
-from margrave.measure.discovery.between.links import find_products
+from margrave.measure.discovery.between.products import find_products
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.schema.columns import Binned, Relative
 from margrave.schema.schema import Schema

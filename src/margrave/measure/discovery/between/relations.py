@@ -27,10 +27,10 @@ from margrave.measure.discovery.between.links import (
     choose_sums,
     eligible_columns,
     find_candidates,
-    find_products,
     pair_up,
 )
 from margrave.measure.discovery.between.orders import find_orders
+from margrave.measure.discovery.between.products import find_products
 from margrave.measure.discovery.bins import Cut, cut_differences
 from margrave.measure.discovery.numeric import Look
 from margrave.measure.discovery.occupancy import weigh_cells
