@@ -215,3 +215,14 @@ def test_few_rows_have_no_hours_that_a_person_would_see() -> None:
     moments = np.datetime64("2024-01-01T00:00:00") + rng.integers(0, 10**7, 40)
     few = pd.DataFrame({"at": moments.astype(str), "who": list("ab") * 20})
     assert not any(part.startswith("calendar") for part in look(few, few).parts)
+
+
+def test_more_rows_that_agree_are_no_loss_and_what_is_so_by_chance_is_none() -> None:
+    real, made = visits(0), visits(1)
+    real.loc[:49, "stay"] += 1  # 2.5 % of the rows say something else
+    found = look(made, real).parts
+    assert found["times: stay is the days from came to left"] == 1.0
+    for table in (real, made):
+        table["left"] = table["came"]
+        table["stay"] = 0
+    assert not [name for name in look(made, real).parts if name.startswith("times")]

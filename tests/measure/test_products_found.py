@@ -7,9 +7,10 @@ import pyarrow as pa
 import pytest
 
 from margrave import Synthesizer, Unit
+from margrave.measure.discovery.between.links import Candidate, choose_sums
 from margrave.measure.discovery.between.products import find_products
 from margrave.privacy.accounting.events import GaussianEvent
-from margrave.schema.columns import Binned, Relative
+from margrave.schema.columns import Binned, Integer, Real, Relative
 from margrave.schema.schema import Schema
 
 
@@ -105,3 +106,30 @@ def test_columns_of_zeros_are_no_products_of_each_other() -> None:
         assert not [
             column.name for column in schema.columns if isinstance(column, Relative) and column.others
         ]
+
+
+def column(name: str, quantiles: tuple[float, ...], step: float) -> Binned:
+    """A column of equal cells between the quantiles, all on a step."""
+    if step == 1:
+        return Integer(name=name, edges=quantiles, fine=quantiles, weights=(1.0,) * 4, missing=False)
+    grids = ((step, 1.0),)
+    return Real(name=name, edges=quantiles, fine=quantiles, weights=(1.0,) * 4, grids=grids, missing=False)
+
+
+def test_a_product_is_on_no_finer_step_than_its_factors() -> None:
+    factors = [column("a", (10, 20, 30, 40, 60), 1), column("b", (5, 8, 10, 12, 20), 1)]
+    ends = (80, 170, 300, 460, 900)
+    assert len(find_products([*factors, column("c", ends, 1)], [], [], 9)) == 1
+    assert find_products([*factors, column("c", ends, 0.01)], [], [], 9) == []
+    halves = [factors[0], column("b", (5, 8, 10, 12, 20), 0.01)]
+    assert len(find_products([*halves, column("c", ends, 0.01)], [], [], 9)) == 1
+
+
+@pytest.mark.parametrize(
+    ("joint", "exact", "held"), [("sum", 0.7, 1), ("product", 0.7, 0), ("product", 0.9, 1)]
+)
+def test_a_product_has_to_hold_in_more_rows_than_a_sum(joint: str, exact: float, held: int) -> None:
+    factors = [column("a", (10, 20, 30, 40, 60), 1), column("b", (5, 8, 10, 12, 20), 1)]
+    total = column("c", (80, 170, 300, 460, 900), 1)
+    counts = np.array([1000 * (1 - exact), 1000 * exact, 0.0, 0.0, 0.0, 0.0])
+    assert len(choose_sums([Candidate(total, tuple(factors), 0.0, joint)], [counts], 5.0)) == held

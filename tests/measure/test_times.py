@@ -215,3 +215,9 @@ def test_candidates_come_nearest_first_and_fit_the_storage() -> None:
     ]
     none = Calendar(source, None, 4_000.0, ("born", "seen", "rung", "left"))  # type: ignore[arg-type]
     assert none.find_candidates(plain) == []
+
+
+def test_no_less_noise_is_bought_than_is_needed() -> None:
+    synthesis = Synthesizer("independent", epsilon=20.0, not_private_test_seed=0).fit(visits(20_000))
+    (event,) = (event for event in synthesis.release.events if event.what.startswith("times told by"))
+    assert float(event_rho(event)) < synthesis.guarantee.rho * float(DISCOVERY) / 400

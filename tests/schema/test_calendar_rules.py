@@ -11,7 +11,7 @@ import pytest
 
 import margrave as mg
 from margrave.errors import SchemaError
-from margrave.schema.calendar import Instant
+from margrave.schema.calendar import Instant, find_range
 from margrave.schema.columns import Categorical, Date, Integer, Moment, Real, Relative
 from margrave.schema.columns.base import Column
 from margrave.schema.constraints.rules import DatePart, Elapsed, Ordered, Rule, rule_from_json
@@ -357,3 +357,39 @@ def test_a_date_that_the_other_one_hangs_on_does_not_move() -> None:
     assert (table["seen"] - table["born"] == table["days"])[fits].all()
     assert in_own_bin(born, table["born"], rows.column("born").astype(int)).all()
     assert (table["days"] == rows.column("days")).all()
+
+
+def test_a_date_stays_in_its_bin_wherever_that_has_one_that_fits() -> None:
+    schema = Schema((BORN, SEEN, AGE), (AGE_RULE,))
+    encoded = encoded_of(schema, 20_000)
+    table = drawn(schema, encoded)
+    born = encoded.column("born").astype(int)
+    both = (born < BORN.present) & ~np.isnan(table["age"])
+    age, seen = table["age"][both].astype(np.int64), Instant.of(table["seen"][both], clock=False)
+    low, high = find_range(seen, age, "years", ahead=False)
+    edges = BORN.edge_array[born[both]], BORN.edge_array[born[both] + 1] - 1
+    fits = np.maximum(low, edges[0]) <= np.minimum(high, edges[1])
+    straddles = fits & ((low < edges[0]) | (high > edges[1]))
+    assert straddles.sum() > 100
+    stays = (table["born"][both] >= edges[0]) & (table["born"][both] <= edges[1])
+    assert stays[fits].all()
+
+
+def test_no_number_leaves_the_range_of_its_column() -> None:
+    young = dataclasses.replace(AGE, lower=0, upper=20, bins=21, edges=None, missing=False)
+    born = dataclasses.replace(BORN, missing=False)
+    # Another rule holds both dates where they are.
+    schema = Schema((born, SEEN, young), (Ordered("born", "seen"), AGE_RULE))
+    encoded = encoded_of(schema, 5_000)
+    table = drawn(schema, encoded)
+    told = ages(table)
+    assert (told > 20).mean() > 0.5
+    assert table["age"].max() <= 20
+    assert (table["age"] == told)[told <= 20].all()
+
+
+def test_dates_that_say_a_month_keep_to_the_weekdays_of_their_column() -> None:
+    schema = Schema((SOLD, MONTH), (DatePart("month", "sold", "month"),))
+    table = drawn(schema, encoded_of(schema, 10_000))
+    # A bin may end with a weekend that is all it has of a month.
+    assert (parts_of(table["sold"])["weekday"] <= 5).mean() > 0.98

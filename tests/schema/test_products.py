@@ -109,3 +109,7 @@ def test_what_is_no_product_is_refused() -> None:
             name="amount", base="count", others=("price",), joint="mean",
             own=Real(name="amount", lower=0, upper=9, missing=False), part=EXACT, missing=False,
         )  # fmt: skip
+
+
+def test_halves_that_floats_have_a_little_low_are_rounded_up() -> None:
+    assert _round_product(np.array([2.675, 1.005, -1.005, 8.0]), 0.01).tolist() == [2.68, 1.01, -1.01, 8.0]
