@@ -134,6 +134,7 @@ def test_answers_are_those_of_memory(backends: Backends, engine: str) -> None:
         np.testing.assert_array_equal(one.reveal(), two.reveal(), rule.words)
 
 
+@pytest.mark.needs_extra("ibis")
 def test_text_that_a_database_counts_is_refused(backends: Backends) -> None:
     table = pa.table({"day": ["2024-01-01", "CANARY"], "number": [1, 2]})
     source = backends.open("ibis-duckdb", table)[0]

@@ -73,14 +73,14 @@ def twice(patch: pytest.MonkeyPatch) -> None:
 
 def for_nothing(patch: pytest.MonkeyPatch) -> None:
     """Edges that follow from an exact count."""
-    true = Relations._screen
+    true = Relations._choose_links
 
-    def screen(self: Any, pairs: Any, rho: Any) -> Any:
+    def choose(self: Any, schema: Any, pairs: Any, *more: Any) -> Any:
         pair = pairs[0]
         self._count_differences(pair.column, (pair.base,), pair.comparison, pair.edges)
-        return true(self, pairs, rho)
+        return true(self, schema, pairs, *more)
 
-    patch.setattr(Relations, "_screen", screen)
+    patch.setattr(Relations, "_choose_links", choose)
 
 
 @pytest.mark.parametrize("fault", [too_little, twice, for_nothing])
