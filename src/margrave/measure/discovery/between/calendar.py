@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 SHARE = Fraction(1, 40)
-"""Most of discovery's rho for this look, where there are dates and whole numbers. Not measured."""
+"""Most of discovery's rho for this look, where there are dates and whole numbers. A tenth costs small tables
+more than it finds: bench/LOG.md, 2026-11-29."""
 DRAWS = 2_000
 """Values drawn from each released column to see what its dates would tell by chance."""
 MOST_TOLD = 40
