@@ -30,6 +30,7 @@ from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
 from margrave.schema.columns.relative import (
     LIMIT,
     MAX_COMPARED,
+    MAX_FACTOR,
     MIN_COMPARED,
     MOST_TERMS,
     ROUNDING,
@@ -328,9 +329,10 @@ def _to_whole(side: Stored) -> Any:
 
 
 def _limit_factors(value: Any) -> Any:
-    """Numbers of which MOST_TERMS can be multiplied."""
-    most = number(MAX_COMPARED ** (1.0 / MOST_TERMS))
-    return ibis.ifelse(value > most, most, ibis.ifelse(value < -most, -most, value))
+    """Numbers of which MOST_TERMS can be multiplied: some backends end in an error where one vanishes."""
+    most = number(MAX_FACTOR)
+    held = ibis.ifelse(value > most, most, ibis.ifelse(value < -most, -most, value))
+    return ibis.ifelse(held.abs() < number(1.0 / MAX_FACTOR), number(0.0), held)
 
 
 def _limit_numbers(value: Any) -> Any:

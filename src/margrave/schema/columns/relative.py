@@ -39,6 +39,8 @@ ROUNDING = 2.0**-40
 """Differences from a sum or product count as 0 up to this share of its size: floats round in each step."""
 MOST_TERMS = 8
 """Most columns that a base is made of; whole numbers are held within LIMIT / MOST_TERMS before."""
+MAX_FACTOR = 2.0**125
+"""Factors are held within MAX_FACTOR, and count as 0 below one over it."""
 JOINTS = ("", "sum", "product")
 """How a base is made of columns: it is one of them, their sum, or their product."""
 
@@ -154,9 +156,9 @@ class Comparison:
 
 
 def _limit_factors(values: Numbers) -> NDArray[np.float64]:
-    """Numbers of which MOST_TERMS can be multiplied."""
-    most = MAX_COMPARED ** (1.0 / MOST_TERMS)
-    return np.clip(values.astype(np.float64), -most, most)
+    """Numbers of which MOST_TERMS can be multiplied, and no product of them overflows or vanishes."""
+    held = np.clip(values.astype(np.float64), -MAX_FACTOR, MAX_FACTOR)
+    return np.where(np.abs(held) < 1.0 / MAX_FACTOR, 0.0, held)
 
 
 def _whole(values: Numbers) -> Any:
