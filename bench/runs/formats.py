@@ -33,7 +33,8 @@ from margrave.measure.curator import Curator
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
-from margrave.schema.columns import Binned, Relative
+from margrave.schema.columns import Binned
+from margrave.schema.columns.relative import take_own
 from margrave.schema.storage import forms
 
 SHARE = Fraction(1, 3)
@@ -93,7 +94,7 @@ def find_formats(cells: dict[str, list[str]], epsilon: float) -> dict[str, str |
     )
     source = MemorySource(table, frozenset(cells))
     schema = Curator(source, ledger).discover(None, ledger.total * SHARE)
-    columns = {one.name: one.own if isinstance(one, Relative) else one for one in schema.columns}
+    columns = {one.name: take_own(one) for one in schema.columns}
     return {name: one.format if isinstance(one, Binned) else None for name, one in columns.items()}
 
 

@@ -39,6 +39,7 @@ from margrave.privacy.noise import SecureSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.progress import silent
 from margrave.schema.columns import Binned, Relative, Whole
+from margrave.schema.columns.relative import take_own
 from margrave.schema.draws import real_numbers, whole_numbers
 
 KINDS = ("born", "uniform", "normal", "lognormal", "age")
@@ -80,7 +81,7 @@ def compare(
     column: Binned | Relative, exact: NDArray[np.float64], rng: np.random.Generator
 ) -> dict[str, float]:
     """The scores of one column found; of one that is coded by another, those of its own range and bins."""
-    column = column.own if isinstance(column, Relative) else column
+    column = take_own(column)
     low, high = float(column.lower), float(column.upper)
     outside = float(((exact < low) | (exact > high)).mean())
     edges, fine = column.edge_array, np.asarray(column.fine, dtype=np.float64)

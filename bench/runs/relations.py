@@ -30,7 +30,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.noise import SecureSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.schema.columns import Binned, Relative
-from margrave.schema.columns.relative import count_relation
+from margrave.schema.columns.relative import count_relation, take_own
 from margrave.schema.constraints.rules import CalendarRule, Determines, Ordered, Within
 from margrave.schema.queries import readings
 from margrave.schema.schema import Schema, describe_rule
@@ -69,7 +69,7 @@ def share_of_dates(table: pa.Table, schema: Schema, rule: CalendarRule | Ordered
     reads = {}
     for name in rule.names:
         column = schema[name]
-        own = column.own if isinstance(column, Relative) else column
+        own = take_own(column)
         reads[name] = own.read if isinstance(own, Binned) else "number"
     if isinstance(rule, CalendarRule):
         agree, differ, _ = open_source(table)[0].agreements([rule], reads)[0].reveal()

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from engine_backends import NOT_HELD, STREAMS, Backends
+from date_cases import DAYS, ENGINES, MOMENTS
+from engine_backends import NOT_HELD, Backends
 
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
@@ -21,26 +22,12 @@ from margrave.schema.storage.clock import DAY
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 EPOCH = dt.date(1970, 1, 1)
-ODD_DAYS = [dt.date(1, 1, 1), dt.date(9999, 12, 31), EPOCH, dt.date(1969, 12, 31), dt.date(2024, 2, 29), None]
-ODD_MOMENTS = [
-    dt.datetime(1, 1, 1),
-    dt.datetime(9999, 12, 31, 23, 59, 59, 999_999),
-    dt.datetime(1969, 12, 31, 23, 59, 59, 1),
-    dt.datetime(2024, 2, 29, 8),
-    None,
-]
 READS = {"day": "date", "late": "date", "moment": "moment", "after": "moment", "zoned": "moment"}
 RULES: list[CalendarRule] = [
     *(DatePart("number", name, part) for name in ("day", "moment", "zoned") for part in PARTS),
     *(Elapsed("number", "day", "late", unit) for unit in UNITS),
     *(Elapsed("number", "moment", "after", unit) for unit in UNITS),
     *(Elapsed("real", "late", "zoned", unit) for unit in UNITS),
-]
-ENGINES = [
-    *STREAMS,
-    "ibis-duckdb",
-    pytest.param("postgres", marks=pytest.mark.slow),
-    pytest.param("spark", marks=pytest.mark.slow),
 ]
 
 
@@ -51,7 +38,7 @@ def make_table(rows: int, seed: int) -> pa.Table:
     def days() -> list[dt.date | None]:
         near = [EPOCH + dt.timedelta(days=int(d)) for d in rng.integers(18_000, 18_365, rows)]
         return [
-            ODD_DAYS[int(k)] if k < len(ODD_DAYS) else day
+            DAYS[int(k)] if k < len(DAYS) else day
             for k, day in zip(rng.integers(0, 40, rows), near, strict=True)
         ]
 
@@ -59,7 +46,7 @@ def make_table(rows: int, seed: int) -> pa.Table:
         start = dt.datetime(2019, 12, 30)
         near = [start + dt.timedelta(seconds=int(s)) for s in rng.integers(0, 200_000, rows)]
         return [
-            ODD_MOMENTS[int(k)] if k < len(ODD_MOMENTS) else one
+            MOMENTS[int(k)] if k < len(MOMENTS) else one
             for k, one in zip(rng.integers(0, 40, rows), near, strict=True)
         ]
 

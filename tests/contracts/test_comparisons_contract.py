@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from engine_backends import NOT_HELD, STREAMS, Backends
+from date_cases import DAYS, ENGINES, MOMENTS
+from engine_backends import NOT_HELD, Backends
 
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
@@ -21,19 +21,9 @@ from margrave.schema.schema import Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-FIRST, LAST = dt.date(1, 1, 1), dt.date(9999, 12, 31)
-END = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)
 LONGS = [0, 1, -1, 7, 1000, 2**53 + 1, 2**61 + 5, -(2**61) - 5, 2**63 - 1, -(2**63), None]
 REALS = [0.0, -0.0, 0.1, 0.3, 1 / 3, -2.5, 1e-310, 5e-324, 1e300, -1e300, 1.7976931348623157e308, None]
 ODD = [float("nan"), float("inf"), float("-inf"), 3.0, 2.0**53 + 2]
-DAYS = [FIRST, LAST, dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(2024, 2, 29), None]
-MOMENTS = [
-    dt.datetime(1, 1, 1),
-    END,
-    dt.datetime(1969, 12, 31, 23, 59, 59, 1),
-    dt.datetime(2024, 2, 29, 8),
-    None,
-]
 KINDS: dict[str, tuple[Any, list[Any]]] = {
     "long": (pa.int64(), LONGS),
     "small": (pa.int16(), [0, 1, -1, 7, None]),
@@ -48,12 +38,6 @@ EDGES = np.array([-1e18, -86_400e6, -1000.0, -1.0, 0.0, 1.0, 2.0, 31.0, 86_400e6
 PARTS = np.array(
     [-MAX_COMPARED, -1.0, 0.0, np.nextafter(0.0, 1.0), 0.5, 1.0, np.nextafter(1.0, 2.0), 2.0, MAX_COMPARED]
 )
-ENGINES = [
-    *STREAMS,
-    "ibis-duckdb",
-    pytest.param("postgres", marks=pytest.mark.slow),
-    pytest.param("spark", marks=pytest.mark.slow),
-]
 
 
 def make_table(rows: int, seed: int) -> pa.Table:

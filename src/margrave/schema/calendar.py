@@ -42,6 +42,11 @@ FIRST_WEEKDAY = 3
 """The weekday of 1970-01-01, a Thursday, where Monday is 0."""
 
 
+def list_parts(clock: bool) -> tuple[str, ...]:
+    """The parts that dates have, and moments with `clock`."""
+    return PARTS if clock else tuple(part for part in PARTS if part != "hour")
+
+
 @dataclass(frozen=True, slots=True)
 class Instant:
     """Dates or moments by their parts, each of shape [rows] or an expression.

@@ -29,7 +29,7 @@ from margrave.schema.columns import (
     Whole,
 )
 from margrave.schema.columns.binned import SpeltNumber
-from margrave.schema.columns.relative import Relative, relative_codes
+from margrave.schema.columns.relative import Relative, relative_codes, take_own
 from margrave.schema.constraints.calendar import draw_parts, follow_dates
 from margrave.schema.constraints.draws import agreed_numbers, relative_numbers
 from margrave.schema.encoded import Codes, Encoded, code_dtype
@@ -81,7 +81,7 @@ def encode_from(table: Any, column: Column, schema: Schema) -> Codes:
 
 def in_usual_form(array: Any, column: Column) -> Any:
     """An Arrow array of a column, its texts in the usual form of numbers and dates: shape [rows]."""
-    column = column.own if isinstance(column, Relative) else column
+    column = take_own(column)
     if not isinstance(column, Binned) or not column.format:
         return array
     return rewrite_column(array, column.read, column.format, column.name)
@@ -339,7 +339,7 @@ def _arrow_table(table: Mapping[str, Any], schema: Schema) -> Any:
 
 def _field(column: Column, kind: Any) -> Any:
     """The Arrow field of a column; its metadata say how values are written in text files."""
-    column = column.own if isinstance(column, Relative) else column
+    column = take_own(column)
     plain = "true" if isinstance(column, Boolean) else ""
     spelling = (column.spelling or "") if isinstance(column, SPELT_KINDS) else ""
     told = {"spelling": spelling} if spelling != plain else {}

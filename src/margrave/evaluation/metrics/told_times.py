@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from margrave.evaluation.metrics.findings import ROWS_TRIED, SLACK, Finding, share_kept
 from margrave.evaluation.metrics.orders import OrderedColumn
-from margrave.schema.calendar import PARTS, UNITS, Instant
+from margrave.schema.calendar import UNITS, Instant, list_parts
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed
 
 Numbers = NDArray[np.float64]
@@ -45,7 +45,7 @@ def find_times(columns: Sequence[OrderedColumn]) -> list[Finding]:
 def _list_rules(dates: dict[str, OrderedColumn]) -> Iterator[CalendarRule]:
     """All rules about these dates, of a number that has no name."""
     for name, column in dates.items():
-        for part in PARTS[: len(PARTS) if column.scale == "moment" else -1]:
+        for part in list_parts(column.scale == "moment"):
             yield DatePart("", name, part)
     for since, until in permutations(dates, 2):
         for unit in UNITS:

@@ -293,6 +293,7 @@ class Discovery:
             known, marginals = self._complete(group, budget)
             completed += known
             found += marginals
+        public = self._ledger.neighbours.public
         # Rules on declared bounds are errors of the user; on discovered ones they are left out.
         discovered = frozenset(column.name for column in schema.columns if not column.known)
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
@@ -300,7 +301,6 @@ class Discovery:
             profiled, found = self._find_relations(profiled, found, reserve)
         if depends > 0:
             self._tell("columns that follow from others")
-            public = self._ledger.neighbours.public
             looks = dependencies.Dependencies(self._source, self._gaussian, self._look, public)
             profiled, found = looks.run(
                 profiled, [rest_of(m, profiled[m.clique[0]], self._totals) for m in found], depends
@@ -308,7 +308,6 @@ class Discovery:
         if told > 0:
             self._tell("numbers that dates tell")
             rows = rows_of(self._totals)[0]
-            public = self._ledger.neighbours.public
             profiled = calendar.Calendar(self._source, self._gaussian, rows, public).run(profiled, told)
         return self._with_attribute(profiled, open_columns, found)
 

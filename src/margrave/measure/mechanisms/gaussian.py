@@ -71,6 +71,15 @@ class Gaussian:
         """Standard deviation of the noise in a cell that rho buys, in the table's unit."""
         return self.deviation(self.sigma_squared(rho))
 
+    def count_tables(self, rho: Fraction, deviation: float) -> int:
+        """How many tables may be asked for together such that rho leaves no more noise in a cell."""
+        return int(min((deviation / self.sigma(rho)) ** 2, 1e9))
+
+    def find_cost(self, rho: Fraction, deviation: float) -> Fraction:
+        """What buys noise of a standard deviation in a cell, at most rho."""
+        needed = (self.sigma(rho) / deviation) ** 2
+        return rho * Fraction(math.ceil(min(needed, 1.0) * 4096), 4096)
+
     def deviation(self, variance: Fraction) -> float:
         """Standard deviation of the noise of a variance: rounding adds to it."""
         return _deviation(variance, self.rounded)

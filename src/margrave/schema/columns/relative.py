@@ -365,6 +365,11 @@ class Relative(Column):
         return Integer if comparison.read in ("number", "date") else Duration
 
 
+def take_own(column: Column) -> Column:
+    """A column by itself, without what it is relative to."""
+    return column.own if isinstance(column, Relative) else column
+
+
 def in_turn(columns: Iterable[Column]) -> list[Binned | Relative]:
     """Relative columns and the columns they are relative to, each behind its base.
 
@@ -381,7 +386,7 @@ def in_turn(columns: Iterable[Column]) -> list[Binned | Relative]:
         if isinstance(column, Relative):
             for name in column.bases:
                 base = known.get(name)
-                own = base.own if isinstance(base, Relative) else base
+                own = None if base is None else take_own(base)
                 fits = isinstance(own, Binned) and own.read == column.base_read and name not in below
                 if base is None or not fits:
                     what = f"base of column {column.name!r}"

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.schema.calendar import FAR, HOUR, TICKS, Instant, find_range
-from margrave.schema.columns import Binned, Column, Date, Moment, Relative, Whole
-from margrave.schema.columns.relative import in_turn
+from margrave.schema.columns import Binned, Date, Moment, Relative, Whole
+from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, Ordered, find_ruled
 from margrave.schema.cycles import Cycle
@@ -328,7 +328,7 @@ class _Rows:
 
         In its own bin if that has such a date, else anywhere in the column's range, else not at all.
         """
-        column = _own(self._schema[name])
+        column = take_own(self._schema[name])
         if not len(rows) or not isinstance(column, (Date, Moment)):
             return
         ends, bins = self._bounds_of(name, rows)
@@ -385,17 +385,12 @@ class _Rows:
         return np.asarray(rule.tell_number(instants)), there
 
     def _is_clock(self, name: str) -> bool:
-        return isinstance(_own(self._schema[name]), Moment)
+        return isinstance(take_own(self._schema[name]), Moment)
 
     def _open(self, name: str) -> Truths:
         """The rows in which no number of a column is given."""
         given = self._known.get(name)
         return np.ones(self._encoded.rows, dtype=np.bool_) if given is None else np.isnan(given)
-
-
-def _own(column: Column) -> Column:
-    """A column by itself, without what it is relative to."""
-    return column.own if isinstance(column, Relative) else column
 
 
 def _other_date(rule: Elapsed, name: str) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns import Binned, Column, Date, Listed, Moment, Temporal, Unknown, Whole
-from margrave.schema.columns.relative import Relative
+from margrave.schema.columns.relative import take_own
 from margrave.schema.columns.temporal import iso_number
 from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminate_variables
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Ordered, Rule, Sum, Within
@@ -330,7 +330,7 @@ def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
     """
     for name in rule.names:
         column = columns[name]
-        own = column.own if isinstance(column, Relative) else column
+        own = take_own(column)
         if isinstance(own, Unknown):
             continue
         hour = isinstance(rule, DatePart) and rule.part == "hour"

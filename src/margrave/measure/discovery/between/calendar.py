@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.discovery.between.links import greatest_distance
+from margrave.measure.discovery.between.links import greatest_distance, round_share
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.schema.calendar import PARTS, TICKS, UNITS, Instant
+from margrave.schema.calendar import TICKS, UNITS, Instant, count_units, list_parts, take_part
 from margrave.schema.columns import Binned, Column, Date, Integer, Moment, Relative, Temporal
+from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, find_ruled
 from margrave.schema.schema import Schema
@@ -86,7 +87,7 @@ class _Dates:
     @classmethod
     def of(cls, column: Column, rng: np.random.Generator) -> _Dates | None:
         """Those of a column; None where it is of another kind or its bins are not known."""
-        own = column.own if isinstance(column, Relative) else column
+        own = take_own(column)
         if not isinstance(own, (Date, Moment)) or not own.weights:
             return None
         drawn = draw_overall(own, DRAWS, rng)
@@ -123,13 +124,12 @@ class Calendar:
             schema: All known.
             rho: What may be spent; what is not needed is left, and nothing is where no rule may hold.
         """
-        most = int(min((self._rows / (MOST_NOISE * self._gaussian.sigma(rho))) ** 2, MOST_TOLD))
+        most = min(self._gaussian.count_tables(rho, self._rows / MOST_NOISE), MOST_TOLD)
         rules = self.find_candidates(schema)[:most]
         if not rules:
             return schema
         mechanism = self._gaussian.joint(len(rules))
-        needed = (mechanism.sigma(rho) * LEAST_NOISE / self._rows) ** 2
-        cost = rho * Fraction(math.ceil(min(needed, 1.0) * 4096), 4096)
+        cost = mechanism.find_cost(rho, self._rows / LEAST_NOISE)
         dates = {one.name: one for one in self._find_dates(schema)}
         reads = {name: "moment" if one.clock else "date" for name, one in dates.items()}
 
@@ -150,6 +150,8 @@ class Calendar:
         """The rules that released bins leave open, those of the nearest distributions first."""
         rng = np.random.default_rng(0)
         dates = self._find_dates(schema)
+        # What dates say does not hang on the number, so it is worked out once for all of them.
+        parts, times = _list_parts(dates), _list_times(dates)
         bases = {name for c in schema.columns if isinstance(c, Relative) for name in c.bases}
         held = find_ruled(schema.rules) | bases
         held |= {rule.number for rule in schema.rules if isinstance(rule, CalendarRule)}
@@ -160,8 +162,8 @@ class Calendar:
             assert isinstance(column, Binned)  # noqa: S101 - `_is_whole` says so
             numbers = draw_overall(column, DRAWS, rng).astype(np.float64)
             if len(np.unique(numbers)) >= MIN_VALUES:
-                scored += [*_compare_parts(column.name, numbers, dates)]
-                scored += [*_compare_times(column.name, numbers, dates, rng)]
+                scored += _compare_parts(column.name, numbers, parts)
+                scored += _compare_times(column.name, numbers, times)
         scored.sort(key=lambda entry: entry[0])
         return [rule for _, rule in scored]
 
@@ -183,36 +185,48 @@ def _is_whole(column: Column) -> bool:
     return isinstance(column, Integer) or column.step >= 1
 
 
-def _compare_parts(name: str, numbers: Array, dates: Sequence[_Dates]) -> list[tuple[float, CalendarRule]]:
-    """The parts of dates that a number may be, with how far apart both are by chance."""
-    found: list[tuple[float, CalendarRule]] = []
-    own = np.sort(numbers)
-    for date in dates:
-        for part in PARTS[: len(PARTS) if date.clock else -1]:
-            rule = DatePart(name, date.name, part)
-            apart = greatest_distance(own, np.sort(rule.tell_number([date.instants]).astype(np.float64)))
-            if apart <= APART:
-                found.append((apart / APART, rule))
+def _list_parts(dates: Sequence[_Dates]) -> list[tuple[str, str, Array]]:
+    """Each date, each of its parts, and what the drawn dates say that is, in order: shape [DRAWS]."""
+    return [
+        (date.name, part, np.sort(take_part(date.instants, part, np.floor_divide).astype(np.float64)))
+        for date in dates
+        for part in list_parts(date.clock)
+    ]
+
+
+def _list_times(dates: Sequence[_Dates]) -> list[tuple[str, str, str, float, float]]:
+    """Two dates, a unit, and the mean and spread of the time between them by chance."""
+    found = []
+    rng = np.random.default_rng(0)
+    for since, until in permutations(dates, 2):
+        # Paired by chance: what the two have to do with each other is not known.
+        turned = Instant.of(rng.permutation(until.numbers), until.clock)
+        units = UNITS if since.clock and until.clock else [unit for unit in UNITS if unit not in TICKS]
+        for unit in units:
+            told = np.asarray(count_units(since.instants, turned, unit, np.floor_divide), dtype=np.float64)
+            found.append((since.name, until.name, unit, float(told.mean()), float(told.std())))
     return found
 
 
+def _compare_parts(
+    name: str, numbers: Array, parts: Sequence[tuple[str, str, Array]]
+) -> list[tuple[float, CalendarRule]]:
+    """The parts of dates that a number may be, with how far apart both are by chance."""
+    own = np.sort(numbers)
+    apart = [(greatest_distance(own, told) / APART, date, part) for date, part, told in parts]
+    return [(far, DatePart(name, date, part)) for far, date, part in apart if far <= 1.0]
+
+
 def _compare_times(
-    name: str, numbers: Array, dates: Sequence[_Dates], rng: np.random.Generator
+    name: str, numbers: Array, times: Sequence[tuple[str, str, str, float, float]]
 ) -> list[tuple[float, CalendarRule]]:
     """The times between two dates that a number may be, with how far its mean is from them by chance."""
     found: list[tuple[float, CalendarRule]] = []
     mean = float(numbers.mean())
-    for since, until in permutations(dates, 2):
-        units = UNITS if since.clock and until.clock else [unit for unit in UNITS if unit not in TICKS]
-        for unit in units:
-            rule = Elapsed(name, since.name, until.name, unit)
-            # Paired by chance: what the two have to do with each other is not known.
-            turned = Instant.of(rng.permutation(until.numbers), until.clock)
-            told = np.asarray(rule.tell_number([since.instants, turned]), dtype=np.float64)
-            bar = GAP * abs(mean) + SPREAD_GAP * float(told.std())
-            gap = abs(float(told.mean()) - mean)
-            if bar > 0 and gap <= bar:
-                found.append((gap / bar, rule))
+    for since, until, unit, told, spread in times:
+        bar, gap = GAP * abs(mean) + SPREAD_GAP * spread, abs(told - mean)
+        if bar > 0 and gap <= bar:
+            found.append((gap / bar, Elapsed(name, since, until, unit)))
     return found
 
 
@@ -238,7 +252,7 @@ def choose_rules(
         evident = float(agree - differ) / 2 > Z * sigma / math.sqrt(2)
         if evident and share + error >= MIN_SHARE:
             found: Any = rule  # each kind has a share
-            found = dataclasses.replace(found, share=(round(share, 4), round(max(error, 1e-4), 4)))
+            found = dataclasses.replace(found, share=round_share(share, error))
             held.setdefault(rule.number, []).append((float(agree), found))
     chosen = []
     for rivals in held.values():

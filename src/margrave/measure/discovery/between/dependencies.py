@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.measure.discovery.between.links import round_share
 from margrave.measure.discovery.numeric import Look
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.release import NoisyMarginal
@@ -286,8 +287,7 @@ def read_function(by: Side, of: Side, table: Array, sigma: float, *, sure: bool 
     rest[np.arange(len(lookup)), lookup] = -math.inf
     lookup[~(evident & (on > bar) & (rest.max(axis=1) <= bar))] = -1
     total = max(off + float(on[evident].sum()), 1.0)
-    share = min(max(1.0 - off / total, 0.0), 1.0)
-    return Found(by, of, lookup, (round(share, 4), round(max(error / total, 1e-4), 4)))
+    return Found(by, of, lookup, round_share(1.0 - off / total, error / total))
 
 
 class Dependencies:

@@ -451,6 +451,11 @@ def _mean(column: Binned) -> float:
     return float(weights @ middles / weights.sum())
 
 
+def round_share(share: float, error: float) -> tuple[float, float]:
+    """A noisy share of the rows, from 0 to 1, and its standard error, as a release states them."""
+    return round(min(max(share, 0.0), 1.0), 4), round(max(error, 1e-4), 4)
+
+
 def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: float) -> list[Link]:
     """The sums and products that hold, one a total at most, none that leads back to itself.
 

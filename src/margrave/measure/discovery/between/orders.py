@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.discovery.between.links import Pair
+from margrave.measure.discovery.between.links import Pair, round_share
 from margrave.measure.discovery.reach import is_noise
 from margrave.schema.columns import Date, Moment
 from margrave.schema.constraints.rules import Ordered
@@ -57,7 +57,6 @@ def find_orders(
             matters = float(pair.chance[wrong].sum()) >= LEAST_BROKEN
             few = broken + noise <= MOST_BROKEN * rows
             if matters and few and is_noise(cells[wrong], cells, sigma):
-                share = min(max(1.0 - broken / rows, 0.0), 1.0)
-                found.append(Ordered(low, high, share=(round(share, 4), round(max(noise / rows, 1e-4), 4))))
+                found.append(Ordered(low, high, share=round_share(1.0 - broken / rows, noise / rows)))
                 break
     return found

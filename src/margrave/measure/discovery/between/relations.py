@@ -28,6 +28,7 @@ from margrave.measure.discovery.between.links import (
     eligible_columns,
     find_candidates,
     pair_up,
+    round_share,
 )
 from margrave.measure.discovery.between.orders import find_orders
 from margrave.measure.discovery.between.products import find_products
@@ -256,8 +257,8 @@ class Relations:
     def _pairs(self, schema: Schema, rho: Fraction) -> list[Pair]:
         """As many pairs as can be seen at the noise that rho buys for all of them together."""
         most = MOST_PAIRS if self._source.holds_rows else MOST_SCANS
-        seen = (max(self._rows[0], 0.0) / (NOISE * self._gaussian.sigma(rho))) ** 2
-        return pair_up(self._eligible(schema), min(most, int(min(seen, 1e9))), self._fixed)
+        seen = self._gaussian.count_tables(rho, max(self._rows[0], 0.0) / NOISE)
+        return pair_up(self._eligible(schema), min(most, seen), self._fixed)
 
     def _eligible(self, schema: Schema) -> list[Binned]:
         names = self._source.comparable
@@ -268,8 +269,7 @@ class Relations:
     ) -> tuple[list[Link], Fraction]:
         """The relations that stand out in the first look, and what was spent of rho, sums and products."""
         most = MOST_SUMS if self._source.holds_rows else MOST_SUM_SCANS
-        seen = (max(self._rows[0], 0.0) / (SUM_NOISE * self._gaussian.sigma(rho * SUMS))) ** 2
-        most = min(most, int(min(seen, 1e9)))
+        most = min(most, self._gaussian.count_tables(rho * SUMS, max(self._rows[0], 0.0) / SUM_NOISE))
         candidates = find_candidates(pairs, noisy, sigma, most, self._fixed)
         left = min(most - len(candidates), MOST_PRODUCTS)
         candidates += find_products(self._eligible(schema), pairs, noisy, left, self._fixed)
@@ -278,9 +278,8 @@ class Relations:
         what = f"comparisons of {len(candidates)} columns with sums or products of others"
         wanted = [(one.total, one.parts, one.comparison, one.edges) for one in candidates]
         # No more than the noise asked for needs: few sums of many rows cost next to nothing.
-        finest = self._gaussian.joint(len(candidates)).sigma(rho * SUMS)
-        needed = (finest * SUM_FINE / max(self._rows[0], 1.0)) ** 2
-        cost = rho * SUMS * Fraction(math.ceil(min(needed, 1.0) * 4096), 4096)
+        mechanism = self._gaussian.joint(len(candidates))
+        cost = mechanism.find_cost(rho * SUMS, max(self._rows[0], 1.0) / SUM_FINE)
         counts, spread = self._compare_all(what, wanted, cost)
         sums = choose_sums(candidates, counts, spread)
         return _join_links(sums, pairs, noisy, sigma, self._fixed), rho * SCREEN + cost
@@ -528,7 +527,7 @@ def _share_within(bins: Array, edges: Array, cells: Array, sigma: float) -> tupl
     share = min(max(float(cells[within].sum()) / total, 0.0), 1.0)
     counts = int(within.sum()), int((~within).sum())
     error = sigma * math.sqrt((1 - share) ** 2 * counts[0] + share**2 * counts[1]) / total
-    return round(share, 4), round(max(error, 1e-4), 4)
+    return round_share(share, error)
 
 
 def _marginal(column: Relative, edges: Array, noisy: Array, sigma: float) -> NoisyMarginal:
