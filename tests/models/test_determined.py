@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 from margrave.errors import InputError, ReleaseError
+from margrave.limits import Effort
 from margrave.models._base.pooling import pool
-from margrave.models.gated.determined import (
+from margrave.models._determined import (
     KEY,
     Determined,
     DeterminedModel,
     find_determined,
     restore_determined,
 )
+from margrave.models.auto import Auto
 from margrave.models.gated.public_auto import PublicAuto
 from margrave.models.independent import Independent
 from margrave.release import NoisyMarginal
 from margrave.schema.constraints.certain_lines import HIDDEN, find_fixed_codes
 from margrave.schema.constraints.codes import CodeRules
+from margrave.schema.constraints.rules import Forbidden
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
+from margrave.schema.schema import Schema
 
 DOMAIN = Domain(("p", "q", "copy", "name", "other"), (8, 3, 8, 4, 3))
 ROWS = 8000
@@ -107,9 +112,11 @@ def test_in_noise_that_hides_the_lines_nothing_is_found() -> None:
     assert find(600.0) == []
 
 
-def test_where_rules_hold_nothing_is_looked_for() -> None:
-    ruled = dataclasses.replace(DOMAIN, rules=CodeRules(()))
-    assert find(40.0, ruled) == []
+def test_attributes_that_rules_speak_of_are_left_alone() -> None:
+    assert find(40.0, dataclasses.replace(DOMAIN, rules=CodeRules(()))) == [("copy", "p"), ("name", "copy")]
+    plain = Schema.from_sizes(dict(zip(DOMAIN.names, DOMAIN.sizes, strict=True)))
+    ruled = Schema(plain.columns, (Forbidden(("name", "other"), [(0, 0)]),)).domain
+    assert find(40.0, ruled) == [("copy", "p")]
 
 
 def test_a_model_that_holds_the_pair_is_left_alone() -> None:
@@ -273,9 +280,116 @@ def test_public_auto_finds_what_is_fixed_and_it_come_back() -> None:
 )
 def test_a_damaged_state_is_refused(damage: dict[str, np.ndarray]) -> None:
     state = determine().state()
-    assert [(one.name, one.by) for one in restore_determined(DOMAIN, state)] == [
+    determined, inner = restore_determined(DOMAIN, state)
+    assert not any(key.startswith("determined") for key in inner)
+    assert [(one.name, one.by) for one in determined] == [
         ("copy", "p"),
         ("name", "copy"),
     ]
     with pytest.raises(ReleaseError, match="damaged"):
         restore_determined(DOMAIN, {**state, **damage})
+
+
+FINE = Domain(("fine", "coarse", "near", "far"), (40, 4, 4, 5))
+
+
+def draw_fine(exceptions: float = 0.0) -> Encoded:
+    """`fine` fixes `coarse`, on which `near` depends strongly and `fine` itself hardly more."""
+    rng = np.random.default_rng(5)
+    fine = rng.integers(0, 40, ROWS)
+    coarse = np.where(rng.random(ROWS) < exceptions, rng.integers(0, 4, ROWS), fine // 10)
+    near = np.where(rng.random(ROWS) < 0.8, coarse, rng.integers(0, 4, ROWS))
+    columns = (fine, coarse, near, rng.integers(0, 5, ROWS))
+    return Encoded(FINE, tuple(part.astype(np.uint8) for part in columns))
+
+
+def measure(rows: Encoded, sigma: float) -> list[NoisyMarginal]:
+    names = rows.domain.names
+    return release(rows, sigma, *((name,) for name in names), *combinations(names, 2))
+
+
+def test_auto_makes_rows_agree_where_a_pair_shows_it_and_it_comes_back() -> None:
+    rows = draw_fine()
+    tables = measure(rows, 20.0)
+    model = Auto().fit(FINE, tables, total=ROWS)
+    assert isinstance(model, DeterminedModel)
+    assert [{one.name, one.by} for one in model.determined] == [{"fine", "coarse"}]
+    drawn = model.sample(ROWS, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn.column("coarse"), drawn.column("fine") // 10)
+    for clique in combinations(FINE.names, 2):
+        expected = model.project(clique)
+        assert 0.5 * np.abs(expected - count(drawn, *clique)).sum() < 0.03 * ROWS
+    again = Auto().restore(FINE, tables, model.state())
+    for clique in combinations(FINE.names, 2):
+        np.testing.assert_allclose(again.project(clique), model.project(clique), rtol=1e-6, atol=1e-6)
+
+
+def test_a_rule_that_one_row_in_five_breaks_is_no_find() -> None:
+    model = Auto().fit(FINE, measure(draw_fine(0.3), 20.0), total=ROWS)
+    assert not isinstance(model, DeterminedModel)
+
+
+def test_a_rough_fit_looks_for_nothing() -> None:
+    model = Auto().fit(FINE, measure(draw_fine(), 20.0), total=ROWS, effort=Effort(rough=True))
+    assert not isinstance(model, DeterminedModel)
+
+
+@pytest.mark.parametrize("given", [{"coarse": 2}, {"fine": 25}, {"coarse": 2, "near": 0}])
+def test_what_goes_with_a_given_code_changes_in_its_place(given: dict[str, int]) -> None:
+    model = Auto().fit(FINE, measure(draw_fine(), 20.0), total=ROWS)
+    drawn = model.sample(2_000, np.random.default_rng(0), given)
+    for name, code in given.items():
+        assert set(drawn.column(name).tolist()) == {code}
+    np.testing.assert_array_equal(drawn.column("coarse"), drawn.column("fine") // 10)
+    # Those that go with it all occur, about as often as each other.
+    assert given.keys() == {"fine"} or np.bincount(drawn.column("fine"), minlength=40)[20:30].min() > 50
+
+
+class Knows(DeterminedModel):
+    """Independent codes of `fine`, but the exact table of all others."""
+
+    def __init__(self, rows: Encoded) -> None:
+        super().__init__(Independent().fit(FINE, release(rows, 1.0, *((n,) for n in FINE.names))), ())
+        self.rows = rows
+
+    def project(self, clique):  # type: ignore[no-untyped-def]
+        rest = tuple(name for name in clique if name != "fine")
+        table = count(self.rows, *rest) / ROWS
+        if "fine" in clique:
+            table = np.moveaxis(np.multiply.outer(np.full(40, 1 / 40), table), 0, clique.index("fine"))
+        return ROWS * table
+
+
+def test_of_both_attributes_that_changes_which_leaves_measured_pairs_nearer() -> None:
+    rows = draw_fine()
+    tables = pool(FINE, measure(rows, 20.0))
+    # This model knows what goes with `coarse` and nothing of `fine`, so that `fine` had better change.
+    found = find_determined(Knows(rows), tables, {})
+    assert [(one.name, one.by) for one in found] == [("fine", "coarse")]
+
+
+def test_a_change_that_ruins_other_pairs_is_left() -> None:
+    rng, rows = np.random.default_rng(2), draw_fine()
+    tables = measure(rows, 20.0)
+    own = [t for t in tables if t.clique == ("fine", "coarse")]
+    # All else says that `fine` and `coarse` have nothing to do with what goes with the other.
+    shuffled = Encoded(FINE, (rows.column("fine"), *(rng.permutation(part) for part in rows.columns[1:])))
+    near = rows.column("near")
+    mixed = Encoded(FINE, (shuffled.column("fine"), rows.column("coarse"), near, rows.column("far")))
+    others = [t for t in measure(mixed, 2.0) if t.clique != ("fine", "coarse")]
+
+    class Exact(DeterminedModel):
+        def project(self, clique):  # type: ignore[no-untyped-def]
+            return count(mixed, *clique)
+
+    model = Exact(Independent().fit(FINE, others, total=ROWS), ())
+    assert find_determined(model, pool(FINE, [*own, *others]), {}) == []
+
+
+def test_large_tables_take_what_changes_to_depend_on_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = determine()
+    exact = model.project(("copy", "other"))
+    monkeypatch.setattr("margrave.models._determined.MOST_CELLS", 1)
+    rough = DeterminedModel(model.inner, model.determined)
+    # The inner model is one of independent attributes, for which both are the same.
+    np.testing.assert_allclose(rough.project(("copy", "other")), exact, rtol=1e-9)

@@ -15,6 +15,8 @@ from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import mu, pool, rows_of
+from margrave.models._determined import KEY as DETERMINED_KEY
+from margrave.models._determined import DeterminedModel, find_determined, restore_determined
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal
@@ -126,10 +128,25 @@ class Auto(Estimator["protocols.Model"]):
             InputError: The tables do not fit the domain, total is not positive, or there are too many codes.
             SchemaError: The domain has no attribute `target`.
         """
-        mixture, choice, tables = self._mixture, None, None
-        mixture.admit(domain, [])
-        if not effort.rough and max(domain.sizes) <= mixture.largest:
-            tables, rows = pool(domain, measurements, inferred=True), rows_of(measurements, total)
+        self._mixture.admit(domain, [])
+        if effort.rough:
+            return self._mixture.fit(domain, measurements, total=total, effort=effort)
+        tables = pool(domain, measurements, inferred=True)
+        model = self._fit_best(domain, measurements, tables, rows_of(measurements, total), effort)
+        determined = [] if effort.over else find_determined(model, tables, {})
+        return DeterminedModel(model, determined) if determined else model
+
+    def _fit_best(
+        self,
+        domain: Domain,
+        measurements: Sequence[NoisyMarginal],
+        tables: Sequence[Pooled],
+        rows: float,
+        effort: Effort,
+    ) -> protocols.Model:
+        """The mixture or the graphical model, whichever explains more."""
+        mixture, choice = self._mixture, None
+        if max(domain.sizes) <= mixture.largest:
             pairs = find_unjudged_model(domain, tables)
             # Where other pairs were neither measured nor appraised, split noise cannot say which model is
             # better: the pairs that were bought make a graphical model.
@@ -140,7 +157,7 @@ class Auto(Estimator["protocols.Model"]):
             ranked = rank_pairs(domain, tables, choice.dependence)
             if ranked and self._prefers_tree(ranked, choice):
                 return self.grow_tree(domain, measurements, ranked, rows, effort)
-        return mixture.fit_at(choice, domain, measurements, total, effort, tables)
+        return mixture.fit_at(choice, domain, measurements, rows, effort, tables)
 
     def restore(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -150,6 +167,9 @@ class Auto(Estimator["protocols.Model"]):
         Raises:
             ReleaseError: The state is not that of a model over this domain.
         """
+        if DETERMINED_KEY in state:
+            determined, inner = restore_determined(domain, state)
+            return DeterminedModel(self.restore(domain, measurements, inner), determined)
         if "trees" not in state:
             return self._mixture.restore(domain, measurements, state)
         places = np.asarray(state["trees"], dtype=np.float64)

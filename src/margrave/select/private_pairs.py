@@ -236,7 +236,7 @@ class PrivatePairs(Strategy):
             for pair, apart in sorted(found.items(), key=lambda entry: -entry[1])
             if pair in weights and apart >= COPY * ways.bound(pair) >= COPY * LEAST_BOUND
         }
-        # A code that is drawn anew might break a rule (`margrave.models.gated.determined`).
+        # A code that is drawn anew might break a rule (`margrave.models._determined`).
         if not copies or curator.domain.rules is not None:
             return dict(dependence), {}
         on_step(Step("measure", f"{len(copies)} pairs of near copies", 2, curator.progress))

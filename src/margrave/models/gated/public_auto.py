@@ -33,6 +33,8 @@ from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, mu, pool
 from margrave.models._base.public_rows import PublicRows, pack_tables, tabulate_rows, unpack_tables
+from margrave.models._determined import KEY as DETERMINED_KEY
+from margrave.models._determined import DeterminedModel, find_determined, restore_determined
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.refinements import (
@@ -46,9 +48,6 @@ from margrave.models._sampling.rounding import draw_column
 from margrave.models._sampling.rows import picks
 from margrave.models.gated.blended import KEY as SHARE_KEY
 from margrave.models.gated.blended import BlendedModel, split_state
-from margrave.models.gated.determined import KEY as DETERMINED_KEY
-from margrave.models.gated.determined import PREFIX as DETERMINED_PREFIX
-from margrave.models.gated.determined import DeterminedModel, find_determined, restore_determined
 from margrave.models.gated.fitter import Gated
 from margrave.models.gated.gate import JointCodes, gate_joined, gate_rows, sum_by_code
 from margrave.models.registry import resolve
@@ -342,7 +341,7 @@ class PublicAuto(Estimator["protocols.Model"]):
 
     Each row is taken from one of both, so that pairs are near the mean of both models' and what was measured
     (`margrave.models.gated.blended`). A private attribute that a measured pair shows to be fixed by another
-    one is then drawn given that one alone (`margrave.models.gated.determined`).
+    one then changes until it goes with that one (`margrave.models._determined`).
 
     Rough fits, fits without public rows, and those where MAX_PUBLIC_SHARE of the attributes are public or the
     public tables have more than MAX_KNOWN_CELLS cells are the gated mixture.
@@ -393,6 +392,8 @@ class PublicAuto(Estimator["protocols.Model"]):
     ) -> protocols.Model:
         """Auto's model of all attributes, a mixture calibrated to the public rows."""
         fitted = self._auto.fit(domain, [*tables, *known], total=float(rows.rows), effort=effort)
+        # What is determined is looked for once, in the blend.
+        fitted = fitted.inner if isinstance(fitted, DeterminedModel) else fitted
         if not isinstance(fitted, MixtureModel) or effort.over:
             return ConditionedModel(fitted, known)
         model = calibrate(fitted, rows, known, self.seed)
@@ -451,8 +452,7 @@ class PublicAuto(Estimator["protocols.Model"]):
             ReleaseError: The state is not that of a model over this domain.
         """
         if DETERMINED_KEY in state:
-            determined = restore_determined(domain, state)
-            inner = {key: part for key, part in state.items() if not key.startswith(DETERMINED_PREFIX)}
+            determined, inner = restore_determined(domain, state)
             return DeterminedModel(self.restore(domain, measurements, inner), determined)
         if SHARE_KEY in state:
             share, own, rest = split_state(state)

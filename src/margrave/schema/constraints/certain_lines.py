@@ -42,11 +42,13 @@ class FixedCodes:
         codes: The code of each line, HIDDEN where no cell is visible, shape [lines].
         held: The share of the visible lines' rows that are in their largest cells.
         deviation: The standard deviation of that share, from the noise.
+        minority: The share of the visible lines' rows that are in lines of other codes than the commonest.
     """
 
     codes: NDArray[np.int64]
     held: float
     deviation: float
+    minority: float
 
     @property
     def exact(self) -> bool:
@@ -74,4 +76,4 @@ def find_fixed_codes(values: Floats, sigma: Floats, counts: Floats) -> FixedCode
     if held < LEAST_FIXED or float(alike.max()) > MOST_ALIKE * rows:
         return None
     noise = math.sqrt(float((sigma[lines, top][seen] ** 2).sum()))
-    return FixedCodes(np.where(seen, top, HIDDEN), held, noise / rows)
+    return FixedCodes(np.where(seen, top, HIDDEN), held, noise / rows, 1.0 - float(alike.max()) / rows)
