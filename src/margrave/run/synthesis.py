@@ -126,9 +126,10 @@ class Synthesis:
         """The mean of a column of numbers over rows that have one, with an interval from the known noise.
 
         A number in a bin counts as the mean of the bin's values, by what the release knows of the cells
-        inside, or as its middle where it knows nothing. What noise makes of the cells is in the interval;
-        that values lie evenly in a cell, and rows beyond a range in its end bins, is taken for true. So it
-        may hold less often than it says where bins were discovered (`bench/runs/bin_numbers.py`).
+        inside, or as its middle where it knows nothing. What noise makes of the cells is in the interval, and
+        where nobody declared where the numbers end, so are rows far out: it is longer on their side, and has
+        no end where noise hides how far out they are. That values lie evenly in a cell is taken for true
+        (`bench/runs/packaged_means.py`).
 
         Args:
             name: A column of numbers.

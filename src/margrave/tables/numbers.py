@@ -80,20 +80,39 @@ def doubts_of(column: Column) -> Floats:
     where it is smaller than the noise by less: counts are not negative, so that an expected count of w has a
     variance of about w times the noise's deviation. A bin's number is the mean of its cells by such weights.
     That holds where rows are spread as discovery expects them; real columns surprise it (`MODEL_DOUBT`), and
-    some rows may lie beyond a range that was found (`BEYOND`).
+    some rows may lie beyond a range that was found (`BEYOND`). Intervals of means know more of both ends of a
+    column that nobody has declared (`tables.far`), and take `weight_doubts_of` there.
 
     Args:
         column: One that `scores_of` has numbers of.
     """
+    found = MODEL_DOUBT * weight_doubts_of(column)
+    if isinstance(column, SpeltNumber) and column.noise > 0.0 and not column.strict:
+        found[: column.present] += _doubts_beyond(column)
+    return found
+
+
+def weight_doubts_of(column: Column) -> Floats:
+    """As `doubts_of`, of noise in the cells' weights alone where all is as discovery expects: shape
+    [codes]."""
     found = np.zeros(column.size)
     if isinstance(column, SpeltNumber) and column.noise > 0.0:
         found[: column.present] = _moments(column)[2]
     return found
 
 
+def expected_of(column: SpeltNumber) -> tuple[Floats, Floats, Floats]:
+    """The start and the end of each cell, and the rows that discovery expects of it: shape [cells] each.
+
+    Weights that fade are no surer than these (`fade_factors`).
+    """
+    starts, ends, weights, _ = _cells(column)
+    return starts, ends, _unfade(column, starts, ends, weights)
+
+
 MODEL_DOUBT = 2.0
 """How many times that variance the cells' weights of real columns have, since what is expected of them is a
-model: `python bench/runs/packaged_means.py --doubts`, docs/regression.md."""
+model: bench/LOG.md, 2026-11-28."""
 BEYOND = 0.5
 """Rows beyond either end of a range that was found, in deviations of the noise in a cell: chosen as
 `MODEL_DOUBT` was."""
@@ -296,7 +315,8 @@ def _weigh_empty(weights: Floats, widths: Floats, bins: NDArray[np.int64], count
 
 
 def _moments(column: SpeltNumber) -> tuple[Floats, Floats, Floats]:
-    """Mean and variance of the values in each bin, and the variance of the noise in the mean: [bins] each."""
+    """Mean and variance of the values in each bin, and the variance that noise in weights makes of the mean:
+    shape [bins] each."""
     starts, ends, weights, bins = _cells(column)
     count = column.present
     weights = _weigh_empty(weights, ends - starts, bins, count)
@@ -308,18 +328,30 @@ def _moments(column: SpeltNumber) -> tuple[Floats, Floats, Floats]:
     means = np.bincount(bins, weights * middles, count) / held
     apart = (middles - means[bins]) ** 2
     variances = np.bincount(bins, weights * (own + apart), count) / held
-    # Weights that fade are no surer than the counts that were expected.
-    expected = weights / fade_factors(np.append(starts, ends[-1]), column.reach)
-    off = MODEL_DOUBT * np.minimum(expected, column.noise) * column.noise
+    off = np.minimum(_unfade(column, starts, ends, weights), column.noise) * column.noise
     doubts = np.bincount(bins, off * apart, count) / held**2
-    if not column.strict and column.noise > 0.0:
-        outside, numbers = BEYOND * column.noise, (first + means)[bins]
-        cell, square = _doubt_beyond(starts, ends, expected, numbers, outside)
-        doubts[bins[cell]] += square / held[bins[cell]] ** 2
-        mirrored = (-ends[::-1], -starts[::-1], expected[::-1], -numbers[::-1])
-        cell, square = _doubt_beyond(*mirrored, outside)
-        doubts[bins[-1 - cell]] += square / held[bins[-1 - cell]] ** 2
     return first + means, variances, doubts
+
+
+def _unfade(column: SpeltNumber, starts: Floats, ends: Floats, weights: Floats) -> Floats:
+    """Weights of cells before they faded, shape [cells]; what has faded to nothing is nothing."""
+    factors = fade_factors(np.append(starts, ends[-1]), column.reach)
+    return np.divide(weights, factors, out=np.zeros(len(weights)), where=factors > 0.0)
+
+
+def _doubts_beyond(column: SpeltNumber) -> Floats:
+    """The part of `doubts_of` that is due to rows beyond either end, shape [bins]."""
+    starts, ends, weights, bins = _cells(column)
+    weights = _weigh_empty(weights, ends - starts, bins, column.present)
+    held = np.bincount(bins, weights, column.present)
+    expected, doubts = _unfade(column, starts, ends, weights), np.zeros(column.present)
+    outside, numbers = BEYOND * column.noise, _moments(column)[0][bins]
+    cell, square = _doubt_beyond(starts, ends, expected, numbers, outside)
+    doubts[bins[cell]] += square / held[bins[cell]] ** 2
+    mirrored = (-ends[::-1], -starts[::-1], expected[::-1], -numbers[::-1])
+    cell, square = _doubt_beyond(*mirrored, outside)
+    doubts[bins[-1 - cell]] += square / held[bins[-1 - cell]] ** 2
+    return doubts
 
 
 def _doubt_beyond(

@@ -2,9 +2,10 @@
 
 All are answered by noisy tables alone. A mean is a ratio of two linear functions of them, whose noise is
 Gaussian with a known covariance, so its interval is that of a ratio of normal variables (Fieller 1954):
-exact for the private table whatever the noise. A quantile's interval holds the bins whose cumulative shares
-do not contradict it (Woodruff 1952). For the population from which rows were drawn the variance of sampling
-is added.
+exact for the private table whatever the noise. Where noise told where a column's numbers end, rows far out
+make the interval of its mean longer on their side (`tables.far`). A quantile's interval holds the bins whose
+cumulative shares do not contradict it (Woodruff 1952). For the population from which rows were drawn the
+variance of sampling is added.
 
 The interval of a difference of two groups' quantiles holds all differences of pairs of bins that the counts
 do not contradict together. For a group and a bin let t be the larger of: how many standard errors the sum at
@@ -19,7 +20,7 @@ up to there hold the true pair with probability `level` at least, whatever the n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -33,6 +34,7 @@ from margrave.schema.columns import Binned, Column
 from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
 from margrave.schema.domain import Clique
 from margrave.tables.estimates import PooledTables, Term, labels_of
+from margrave.tables.far import FarRows, find_far, is_open
 from margrave.tables.numbers import (
     LINE_DOUBT,
     doubts_of,
@@ -43,6 +45,7 @@ from margrave.tables.numbers import (
     value_inside,
     variances_of,
     weigh_covariances,
+    weight_doubts_of,
 )
 
 Floats = NDArray[np.float64]
@@ -55,7 +58,8 @@ class NumberEstimate:
 
     Args:
         value: The estimate, unbiased but for being kept inside the column's range.
-        standard_error: Of value; infinite where the noise hides how many rows there are.
+        standard_error: Of value; infinite where the noise hides how many rows there are, or how far out some
+            of them are. Where an interval is longer on one side it is the root mean square of both sides'.
         interval: Lower and upper confidence limit.
         level: Of the interval.
     """
@@ -102,7 +106,8 @@ class GroupEstimates(Mapping[str, NumberEstimate]):
 
     Args:
         groups: By the level's label.
-        covariance: Of the estimates, in the order of groups; None for quantiles.
+        covariance: Of the estimates, in the order of groups, infinite for one whose rows noise hides; None
+            for quantiles.
         span: The largest difference there can be.
         bins: Of quantiles, in the order of groups.
     """
@@ -150,9 +155,9 @@ class GroupEstimates(Mapping[str, NumberEstimate]):
             error = math.hypot(one.standard_error, other.standard_error)
             return NumberEstimate(value, error, limits, one.level)
         covariance = self.covariance
-        square = float(covariance[a, a] + covariance[b, b] - 2.0 * covariance[a, b])
-        known = math.isfinite(one.standard_error) and math.isfinite(other.standard_error)
-        error = math.sqrt(max(square, 0.0)) if known else math.inf
+        known = math.isfinite(covariance[a, a]) and math.isfinite(covariance[b, b])
+        square = float(covariance[a, a] + covariance[b, b] - 2.0 * covariance[a, b]) if known else math.inf
+        error = math.sqrt(max(square, 0.0))
         value, wide = one.value - other.value, _quantile(one.level) * error
         limits = (max(value - wide, -self.span), min(value + wide, self.span))
         return NumberEstimate(value, error, limits, one.level)
@@ -323,6 +328,7 @@ class _Numbers:
         scores: The number of each, NaN where it has none: shape [codes].
         variances: Of the numbers that share a code, [codes].
         doubts: Variance of the noise in the number of a code, [codes].
+        spared: What of it is told by `find_far`, [codes].
         least, greatest: Of all numbers.
         column: Whose they are; None for marks.
     """
@@ -330,6 +336,7 @@ class _Numbers:
     scores: Floats
     variances: Floats
     doubts: Floats
+    spared: Floats
     least: float
     greatest: float
     column: Column | None = None
@@ -338,14 +345,16 @@ class _Numbers:
     def certain(cls, scores: Floats) -> _Numbers:
         """Numbers that all rows of a code have."""
         nothing = np.zeros(len(scores))
-        return cls(scores, nothing, nothing, float(np.nanmin(scores)), float(np.nanmax(scores)))
+        return cls(scores, nothing, nothing, nothing, float(np.nanmin(scores)), float(np.nanmax(scores)))
 
     @classmethod
     def of_column(cls, column: Column, scores: Floats) -> _Numbers:
         """Those of a column that has some."""
         ranges = ranges_of(column) or (scores, scores)
         least, greatest = float(np.nanmin(ranges[0])), float(np.nanmax(ranges[1]))
-        return cls(scores, variances_of(column), doubts_of(column), least, greatest, column)
+        doubts = doubts_of(column)
+        spared = doubts - weight_doubts_of(column) if is_open(column) else np.zeros(column.size)
+        return cls(scores, variances_of(column), doubts, spared, least, greatest, column)
 
     def find_inside(self, counts: Floats) -> tuple[Floats, Floats]:
         """What each row of a code adds to the sums of numbers by group, beyond the code's number, since what
@@ -366,6 +375,48 @@ class _Numbers:
         doubt = LINE_DOUBT * (counts @ added)
         return added, np.asarray(covariance + np.outer(doubt, doubt))
 
+    def find_far(self, tables: PooledTables, name: str) -> tuple[FarRows, FarRows]:
+        """The rows beyond the lower and the upper end of the column; without error where there are none.
+
+        Args:
+            tables: Noisy ones, some of which hold the column.
+            name: The column.
+        """
+        found = None
+        if self.column is not None:
+            found = find_far(self.column, tables.table((name,)), tables.variances((name,)))
+        nowhere = np.zeros(len(self.scores), dtype=np.bool_)
+        return found or (FarRows(nowhere, 0.0, self.least), FarRows(nowhere, 0.0, self.greatest))
+
+    def bound(
+        self,
+        centre: float,
+        ratio: tuple[float, float, float, float],
+        far: tuple[FarRows, FarRows],
+        errors: Sequence[float],
+        level: float,
+    ) -> NumberEstimate:
+        """The estimate of a mean, inside the column's range, and its interval, which is longer where rows may
+        be far out.
+
+        Args:
+            centre: What the ratio is of numbers less this.
+            ratio: As of `_fieller`.
+            far: As of `find_far`.
+            errors: Standard errors that they make of it, below and above.
+            level: Of the interval.
+        """
+        value, lower, upper = (
+            float(np.clip(centre + part, self.least, self.greatest)) for part in (ratio[0], *ratio[2:])
+        )
+        below, above = (_quantile(level) * error for error in errors)
+        if below > 0.0:
+            lower = max(value - math.hypot(value - lower, below), min(self.least, far[0].limit))
+        if above > 0.0:
+            upper = min(value + math.hypot(upper - value, above), max(self.greatest, far[1].limit))
+        error = math.hypot(ratio[1], *(error / math.sqrt(2.0) for error in errors))
+        return NumberEstimate(value, error, (lower, upper), level)
+
 
 def _ratios(
     release: Release, name: str, held: _Numbers, by: str | None, of: Of, level: float
@@ -373,16 +424,15 @@ def _ratios(
     """Means of the numbers of codes, in all rows or by group."""
     _check(of, level)
     tables, clique, groups = _tables(release, name, by)
-    numbers, lowest, highest = held.scores, held.least, held.greatest
+    numbers = held.scores
     present = ~np.isnan(numbers)
     table = tables.table(clique)
     table = table[None, :] if by is None else table
-    count = len(groups)
-    beyond, doubt = held.find_inside(np.maximum(table, 0.0) * present)
+    count, counts = len(groups), np.maximum(table, 0.0) * present
+    beyond, doubt = held.find_inside(counts)
     filled = np.where(present, numbers, 0.0) + beyond
-    rows = np.maximum(table, 0.0) @ present
-    sums = np.maximum(table, 0.0) @ filled
-    centre = np.where(rows > 0, sums / np.where(rows > 0, rows, 1.0), lowest)
+    rows, sums = counts.sum(axis=1), counts @ filled
+    centre = np.where(rows > 0, sums / np.where(rows > 0, rows, 1.0), held.least)
     # Numbers are centred group by group: what is left of the count's noise is then in proportion to an error.
     weights = np.zeros((2 * count, count, len(numbers)))
     for place in range(count):
@@ -397,22 +447,21 @@ def _ratios(
         squares = np.maximum((table * (left**2 + held.variances) * present).sum(axis=1), 0.0)
     noise[np.arange(count), np.arange(count)] += squares
     noise[:count, :count] += doubt
-    found = [_fieller(sums, noise, place, count, level) for place in range(count)]
+    own = noise.copy()
+    own[:count, :count] -= (counts * held.spared) @ counts.T
+    found = [_fieller(sums, own, place, count, level) for place in range(count)]
+    far = held.find_far(tables, name)
+    sides = np.stack([end.errors(counts) for end in far], axis=1)
     estimates = {
-        label: NumberEstimate(
-            float(np.clip(centre[place] + value, lowest, highest)),
-            error,
-            (
-                float(np.clip(centre[place] + lower, lowest, highest)),
-                float(np.clip(centre[place] + upper, lowest, highest)),
-            ),
-            level,
-        )
-        for place, (label, (value, error, lower, upper)) in enumerate(zip(groups, found, strict=True))
+        label: held.bound(centre[place], found[place], far, sides[place].tolist(), level)
+        for place, label in enumerate(groups)
     }
     if by is None:
         return estimates[""]
-    return GroupEstimates(estimates, _ratio_covariance(sums, noise, count), highest - lowest)
+    covariance = _ratio_covariance(sums, noise, count)
+    hidden = [not math.isfinite(error) for _, error, _, _ in found]
+    covariance[hidden] = covariance[:, hidden] = math.inf
+    return GroupEstimates(estimates, covariance, held.greatest - held.least)
 
 
 def _fieller(

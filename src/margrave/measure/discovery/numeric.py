@@ -197,6 +197,7 @@ class NumericDiscovery:
             weights=tuple(parts[2].tolist()),
             noise=noise,
             reach=reach,
+            unbounded=(math.isinf(self._ends()[0]), math.isinf(self._ends()[1])),
             grids=self._grids(start.multiples, found),
             missing=may_be_missing(self.column, seen.absent, seen.doubt),
             strict=False,

@@ -101,6 +101,8 @@ class Binned(Column):
         noise: Standard deviation of the noise that a weight has, in rows; 0 where weights are public.
         reach: The ends beyond which weights are less than the counts that were expected, the farther out the
             less (`fade_factors`); none where they are these counts everywhere.
+        unbounded: Whether rows may lie below the first cell and above the last one, however far: noise told
+            where numbers begin and end, and no declaration.
         grids: Rounding that decoding keeps up: pairs of a step and the share of values drawn on whole
             multiples of it, the coarsest first, shares adding up to 1 at most. A step below 1 is one over a
             whole number.
@@ -124,6 +126,7 @@ class Binned(Column):
     weights: tuple[float, ...] | None = None
     noise: float = 0.0
     reach: tuple[float, ...] = ()
+    unbounded: tuple[bool, bool] = (False, False)
     grids: tuple[tuple[float, float], ...] = ()
     binning: str = "adaptive"
     rare: float = 0.0
@@ -244,6 +247,10 @@ class Binned(Column):
             where = f"reach of column {self.name!r}"
             raise SchemaError(invalid(where, "two numbers or none", "Leave it out.", got=given))
         object.__setattr__(self, "reach", tuple(map(float, given)))
+        ends = self.unbounded
+        if not isinstance(ends, tuple) or len(ends) != 2 or not all(isinstance(end, bool) for end in ends):
+            where = f"unbounded of column {self.name!r}"
+            raise SchemaError(invalid(where, "two of true and false", "Leave it out.", got=ends))
 
     def _check_grids(self) -> None:
         """Take the grids as pairs of floats, found to be in order and within 1 in all."""
