@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import combinations
 from math import comb
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -122,12 +123,12 @@ class Task:
         """The held-out rows, or the real ones where there are none."""
         return self.held_out or self.real
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the attributes."""
         return self.schema.domain.names
 
-    @property
+    @cached_property
     def numeric(self) -> tuple[str, ...]:
         """Names of the columns of numbers, dates and times whose raw values are known in every table."""
         sides = [side for side in (self.real, self.synthetic, self.held_out) if side is not None]
@@ -137,7 +138,7 @@ class Task:
             if isinstance(column, Binned) and all(column.name in side.numbers for side in sides)
         )
 
-    @property
+    @cached_property
     def listed(self) -> tuple[str, ...]:
         """Names of the columns of listed values."""
         return tuple(column.name for column in self.schema.attributes if isinstance(column, Listed))

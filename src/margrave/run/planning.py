@@ -231,19 +231,17 @@ def choose_fineness(synthesizer: Synthesizer, schema: Schema) -> int | None:
     Returns:
         The number of bins; None where the usual ones do or no column is cut, MIN_BINS where no number does.
     """
-    if _fits(synthesizer, schema, None) or not any(_is_cut(column) for column in schema.attributes):
+    work = _work(synthesizer, schema, 0, None)
+    limits, strategy, fitter = synthesizer.limits, synthesizer.strategy, synthesizer.fitter
+    if _keeps_limits(limits, strategy, fitter, work) or not any(_is_cut(c) for c in schema.attributes):
         return None
-    return next((bins for bins in FINENESS if _fits(synthesizer, schema, bins)), MIN_BINS)
+    coarser = ((bins, _cut_work(work, schema, bins)) for bins in FINENESS)
+    return next((bins for bins, cut in coarser if _keeps_limits(limits, strategy, fitter, cut)), MIN_BINS)
 
 
 def _is_cut(column: Column) -> bool:
     """Whether discovery cuts a column into bins, or may."""
     return column.open and not isinstance(column, Listed)
-
-
-def _fits(synthesizer: Synthesizer, schema: Schema, bins: int | None) -> bool:
-    work = _work(synthesizer, schema, 0, bins)
-    return _keeps_limits(synthesizer.limits, synthesizer.strategy, synthesizer.fitter, work)
 
 
 def _keeps_limits(limits: Limits, strategy: Strategy, fitter: Fitter, work: Work) -> bool:
@@ -336,12 +334,12 @@ def _list_methods(synthesizer: Synthesizer, schema: Schema, rows: int, within: f
     """Methods within the limits that take at most `within` seconds, each in the bins that it needs, and what
     they take, in words.
     """
-    fits = []
+    fits, plain = [], _work(synthesizer, schema, rows, None)
+    works = [plain, *(_cut_work(plain, schema, bins) for bins in FINENESS)]
     for name in CHEAPER_METHODS:
         recipe = method(name)
         strategy, fitter = recipe.strategy(), resolve(recipe.fitter)
-        for bins in (None, *FINENESS):
-            work = _work(synthesizer, schema, rows, bins)
+        for work in works:
             if _keeps_limits(synthesizer.limits, strategy, fitter, work):
                 costs = expect_costs(strategy, fitter, work)
                 took = f", up to {say_span(costs.high)}" if math.isfinite(within) else ""
@@ -382,6 +380,11 @@ def _work(synthesizer: Synthesizer, schema: Schema, rows: int, bins: int | None)
         unknown=sum(column.open for column in schema.attributes),
         turns=2 if synthesizer.moment_shares.decides else 1,
     )
+
+
+def _cut_work(work: Work, schema: Schema, bins: int) -> Work:
+    """The same work in at most as many bins of each column that is discovered."""
+    return dataclasses.replace(work, sizes=tuple(guess_sizes(schema, bins)))
 
 
 def _guess_rows(rows: int | None, size: int | None, columns: int) -> tuple[int, str]:

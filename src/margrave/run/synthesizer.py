@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import platform
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -480,7 +481,8 @@ class Synthesizer:
         from margrave.measure.discovery.discover import open_share
 
         public = self.neighbours.public  # read exactly, for nothing
-        asked = sum((open_share(c) for c in schema.attributes if c.name not in public), Fraction(0))
+        alike = Counter(open_share(c) for c in schema.attributes if c.name not in public)
+        asked = sum((share * columns for share, columns in alike.items()), Fraction(0))
         return self.discovery * asked / max(len(schema.attributes), 1)
 
     def promise(self, ledger: Ledger) -> Guarantee:

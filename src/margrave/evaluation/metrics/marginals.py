@@ -332,7 +332,7 @@ class CountingQueries:
 
     @staticmethod
     def _interval(task: Task, name: str, rng: np.random.Generator) -> tuple[str, int, int]:
-        size = task.schema.domain[name]
+        size = task.truth.domain[name]
         low = int(rng.integers(size))
         return name, low, int(rng.integers(low, size))
 

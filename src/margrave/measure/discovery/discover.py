@@ -127,7 +127,12 @@ def open_share(column: Column) -> Fraction:
     At most 1. A column of which only missing values are open asks for one look at a few cells, and must not
     take as much of rho from the marginals as one of which nothing is known.
     """
-    return min(sum((SHARES[look] for look in needs(column)), Fraction(0)) / FULL_SHARE, Fraction(1))
+    return _share_of(needs(column))
+
+
+@functools.cache
+def _share_of(looks: frozenset[str]) -> Fraction:
+    return min(sum((SHARES[look] for look in looks), Fraction(0)) / FULL_SHARE, Fraction(1))
 
 
 def searches_values(schema: Schema, public: Collection[str] = ()) -> bool:

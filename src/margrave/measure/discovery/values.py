@@ -338,7 +338,8 @@ def steps_of(column: Binned, most: float = math.inf) -> tuple[float, ...]:
         steps = THOUSANDS + (() if isinstance(column, Whole) else DECIMALS)
     else:
         return ()
-    return tuple(step for step in steps if column.unit * (1 + 1e-9) < step <= most)
+    least = column.unit * (1 + 1e-9)
+    return tuple(step for step in steps if least < step <= most)
 
 
 def common_step(steps: tuple[float, ...], noisy: Array, sigma: float, zeros: float) -> float:
