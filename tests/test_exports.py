@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,18 @@ import margrave
 SRC = Path(margrave.__file__).parent
 FRONT_DOORS = {SRC / "errors.py", SRC / "schema/constraints/rules.py", SRC / "run/slicing.py"}
 """Modules that users import by name, `margrave.errors`, `margrave.rules` and `margrave.slicing`."""
+
+
+@functools.cache
+def read_module(path: Path) -> tuple[str | None, list[list[str]]]:
+    """What a module says it is, and its lists of exports."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    exports = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    return ast.get_docstring(tree), exports
 
 
 def test_all_is_sorted_and_resolves() -> None:
@@ -30,18 +43,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda p: str(p.relative_to(SRC)))
 def test_every_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert read_module(path)[0]
 
 
 @pytest.mark.parametrize("path", sorted(SRC.rglob("*.py")), ids=lambda p: str(p.relative_to(SRC)))
 def test_lists_of_exports_stand_at_front_doors_only(path: Path) -> None:
     """Elsewhere a name without an underscore is one that other modules may use; a list would say it twice."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    exports = [
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-    ]
+    exports = read_module(path)[1]
     assert path.name == "__init__.py" or path in FRONT_DOORS or not exports
     assert all(sorted(names) == sorted(set(names)) for names in exports)
 

@@ -29,7 +29,8 @@ def information(*columns: np.ndarray) -> float:
     """Mutual information of the last column and all others together, in bits."""
 
     def entropy(parts: list[np.ndarray]) -> float:
-        shares = np.unique(np.stack(parts), axis=1, return_counts=True)[1] / len(parts[0])
+        cells = np.ravel_multi_index(parts, [int(part.max()) + 1 for part in parts])
+        shares = np.unique(cells, return_counts=True)[1] / len(cells)
         return float(-(shares * np.log2(shares)).sum())
 
     return entropy(list(columns[:-1])) + entropy([columns[-1]]) - entropy(list(columns))

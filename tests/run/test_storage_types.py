@@ -70,7 +70,8 @@ def test_the_type_comes_back(name: str, rows: int, tmp_path: Path) -> None:
     kept = kind if inner is kind else pa.dictionary(pa.int32(), inner)
     assert made.schema.types == [kept]
     write_table(made, tmp_path / "made.csv")
-    if name not in ("wide decimal", "dates in a dictionary"):  # polars has neither
+    # Polars has neither of these; and its types hang on its columns, however many rows there are.
+    if rows and name not in ("wide decimal", "dates in a dictionary"):
         frame = pl.DataFrame(table)
         assert Synthesizer("independent", epsilon=4.0).fit(frame).sample(30, rng=0).schema == frame.schema
 
