@@ -329,6 +329,33 @@ def test_a_rule_that_one_row_in_five_breaks_is_no_find() -> None:
     assert not isinstance(model, DeterminedModel)
 
 
+def test_a_few_rows_off_are_seen_by_one_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain, rng = Domain(("ill", "bed", "other"), (2, 2, 3)), np.random.default_rng(4)
+    ill = rng.random(ROWS) < 0.4
+    bed = ill & (rng.random(ROWS) < 0.92)  # 3 % of all rows are off
+    rows = Encoded(domain, tuple(part.astype(np.uint8) for part in (ill, bed, rng.integers(0, 3, ROWS))))
+    tables = pool(domain, [*release(rows, 10.0, ("ill",), ("bed",)), *release(rows, 60.0, ("ill", "bed"))])
+    model = Independent().fit(domain, release(rows, 1.0, *((n,) for n in domain.names)), total=ROWS)
+    assert find_determined(model, tables, {}) == []
+    monkeypatch.setattr("margrave.models._determined.CONSISTENT", np.inf)
+    assert len(find_determined(model, tables, {})) == 1
+
+
+def test_surer_finds_come_before_nearer_ones() -> None:
+    domain, rng = Domain(("cause", "dead", "bed"), (3, 2, 2)), np.random.default_rng(6)
+    cause = rng.choice(3, ROWS, p=[0.5, 0.4, 0.1])
+    columns = cause, cause > 0, cause == 1
+    rows = Encoded(domain, tuple(np.asarray(part).astype(np.uint8) for part in columns))
+    # `bed` and `dead` differ in a tenth of the rows, and `cause` tells both.
+    tables = pool(domain, measure(rows, 25.0))
+    model = Independent().fit(domain, release(rows, 1.0, *((n,) for n in domain.names)), total=ROWS)
+    found = find_determined(model, tables, {})
+    assert {frozenset((one.name, one.by)) for one in found} == {
+        frozenset(("cause", "dead")),
+        frozenset(("cause", "bed")),
+    }
+
+
 def test_a_rough_fit_looks_for_nothing() -> None:
     model = Auto().fit(FINE, measure(draw_fine(), 20.0), total=ROWS, effort=Effort(rough=True))
     assert not isinstance(model, DeterminedModel)
