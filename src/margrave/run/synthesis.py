@@ -400,7 +400,8 @@ class Synthesis:
             if deadline is not None and deadline.passed:
                 tell(Step("sample", "time is up: rows are left as they were drawn", 0, 1.0))
             tell(Step("sample", f"values of {encoded.rows:,} rows", 0, 1.0))
-            table = decode(encoded, self.schema, generator, frame, asked.spread(encoded.rows))
+            known = asked.spread(encoded.rows)
+            table = decode(encoded, self.schema, generator, frame, known, frozenset(asked.codes))
             if public is not None:
                 dtypes, stored = self.release.dtypes, self.release.frame
                 table = attach_columns(table, public, frame.kind, frame.dtypes or dtypes, stored)

@@ -32,14 +32,31 @@ WEEKDAYS = {
     "weekday_from_sunday_0": (1, 0),
 }
 """Ways of numbering weekdays: how many days before Monday a week begins, and the number of its first day."""
-PARTS = ("year", "quarter", "month", "day", *WEEKDAYS, "hour")
-"""What a date or moment has of its own; the hour is of moments only."""
+PARTS = ("year", "quarter", "month", "day", *WEEKDAYS, "hour", "year_quarter", "year_month")
+"""What a date or moment has of its own; the hour is of moments only. A year and its quarter are one number,
+20231 for the first of 2023, and so are a year and its month, 202301 for its January."""
+PART_WORDS = {"year_quarter": "year and quarter", "year_month": "year and month"}
+"""What parts are called for reading where that is not their name."""
+NO_PART = -1
+"""A number that is no part of any date."""
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """The days of the years 1 to 9999. Others tell nothing, as databases do not agree on them."""
 FAR = 1 << 62
 """Beyond every date, in days and in microseconds."""
 FIRST_WEEKDAY = 3
 """The weekday of 1970-01-01, a Thursday, where Monday is 0."""
+
+
+def is_possible(part: str, number: int) -> bool:
+    """Whether a part of a date, one of `PARTS`, can be this number."""
+    if part in ("year_quarter", "year_month"):
+        year, rest = divmod(number, 10 if part == "year_quarter" else 100)
+        return is_possible("year", year) and is_possible(part.removeprefix("year_"), rest)
+    if part in WEEKDAYS:
+        return 0 <= number - WEEKDAYS[part][1] < 7
+    ends = {"year": (1, 9999), "quarter": (1, 4), "month": (1, 12), "day": (1, 31), "hour": (0, 23)}
+    first, last = ends[part]
+    return first <= number <= last
 
 
 def list_parts(clock: bool) -> tuple[str, ...]:
@@ -113,7 +130,9 @@ def take_part(instant: Instant, part: str, divide: Divide) -> Any:
         before, first = WEEKDAYS[part]
         days = instant.days + (FIRST_WEEKDAY + before)
         return days - 7 * divide(days, 7) + first
-    return getattr(instant, part)
+    if part == "year_quarter":
+        return instant.year * 10 + divide(instant.month + 2, 3)
+    return instant.year * 100 + instant.month if part == "year_month" else getattr(instant, part)
 
 
 def find_range(at: Instant, number: Longs, unit: str, ahead: bool) -> tuple[Longs, Longs]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -296,6 +296,7 @@ def decode(
     rng: np.random.Generator,
     frame: Frame | None = None,
     known: Mapping[str, NDArray[np.float64]] | None = None,
+    given: Collection[str] = (),
 ) -> Any:
     """The rows that codes stand for, as the kind of table that went in.
 
@@ -311,6 +312,7 @@ def decode(
         frame: Library, storage types and order of the columns; an Arrow table with the types that the
             column kinds suggest when None.
         known: Numbers by column that are not to be drawn, NaN where they are, each of shape [rows].
+        given: Names of listed columns whose codes stay, whatever a date says.
 
     Returns:
         A pandas or polars DataFrame, or a pyarrow.Table.
@@ -328,7 +330,7 @@ def decode(
     if encoded.domain != schema.domain:
         raise SchemaError(invalid("encoded", "under the schema's domain", "Decode with the schema it has."))
     library, frame = _library((frame or Frame()).kind), frame or Frame()
-    table = _table(encoded, schema, rng, frame, known or {})
+    table = _table(encoded, schema, rng, frame, known or {}, given)
     return _arrow_table(table, schema) if frame.kind == "arrow" else library.DataFrame(table)
 
 
@@ -353,18 +355,21 @@ def _table(
     rng: np.random.Generator,
     frame: Frame,
     known: Mapping[str, NDArray[np.float64]],
+    given: Collection[str],
 ) -> dict[str, Any]:
     """Columns in the frame's order; drawn in the schema's, so that the frame's order changes no value."""
     rows = np.zeros(encoded.rows, dtype=np.uint8)
     numbers = agreed_numbers(encoded, schema, frame.dtypes, rng, known)
     numbers |= draw_parts(encoded, schema, rng, numbers, known)
     linked = relative_numbers(encoded, schema, frame.dtypes, rng, numbers, known)
-    linked |= follow_dates(encoded, schema, rng, numbers, linked, known)
+    changed, texts = follow_dates(encoded, schema, rng, numbers, linked, known, given)
+    linked |= changed
     table = {}
     for column in schema.columns:
         if isinstance(column, Omitted):
             continue
         codes = encoded.column(column.name) if column.attribute else rows
+        codes = texts.get(column.name, codes)
         drawn = numbers.get(column.name)
         if column.name in linked:
             drawn = linked[column.name].numbers

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
-from margrave.schema.calendar import FIRST_DAY, LAST_DAY, Instant
+from margrave.schema.calendar import FIRST_DAY, LAST_DAY, NO_PART, Instant
 from margrave.schema.storage import clock, forms
 
 if TYPE_CHECKING:
@@ -179,8 +179,8 @@ def agreements(
 ) -> list[NDArray[np.int64]]:
     """For each rule the rows in which its number is what its dates say, is not, and in which one is missing.
 
-    A date outside the years 1 to 9999 counts as missing. Each row is in one cell of each rule, which depends
-    on that row alone. **Not private.**
+    A date outside the years 1 to 9999 counts as missing; a text that stands for no number is not what a date
+    says. Each row is in one cell of each rule, which depends on that row alone. **Not private.**
 
     Args:
         arrays: An Arrow array of each of the rules' columns, of as many rows each.
@@ -191,16 +191,24 @@ def agreements(
         Of shape [3] each.
     """
     dates = {name: _read_instants(arrays[name], reads[name], name) for rule in rules for name in rule.dates}
-    numbers = {rule.number: readings(arrays[rule.number], "number", rule.number) for rule in rules}
+    plain = {rule.number for rule in rules if not rule.pairs}
+    numbers = {name: readings(arrays[name], "number", name) for name in plain}
     found = []
     for rule in rules:
-        values, there = numbers[rule.number]
+        values, there = _read_texts(arrays[rule.number], rule) if rule.pairs else numbers[rule.number]
         own = [dates[name] for name in rule.dates]
         there = np.logical_and.reduce([there, *(known for _, known in own)])
         agreed = there & (rule.tell_number([instant for instant, _ in own]) == values)
         counts = [int(agreed.sum()), int((there & ~agreed).sum()), int((~there).sum())]
         found.append(np.array(counts, dtype=np.int64))
     return found
+
+
+def _read_texts(array: Any, rule: CalendarRule) -> tuple[NDArray[np.int64], Truths]:
+    """The numbers that a column's texts stand for, NO_PART for none, and which cells have a text."""
+    codes, distinct = forms.texts(forms.list_values(array, rule.number))
+    values = np.append(rule.read_texts(distinct.to_pylist()), NO_PART)
+    return values[codes], codes >= 0
 
 
 def _read_instants(array: Any, read: str, name: str) -> tuple[Instant, Truths]:

@@ -25,7 +25,7 @@ from margrave.engines.ibis.expressions import (
     take_rest,
 )
 from margrave.errors import InputError, SchemaError, invalid
-from margrave.schema.calendar import FIRST_DAY, LAST_DAY, Instant
+from margrave.schema.calendar import FIRST_DAY, LAST_DAY, NO_PART, Instant
 from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
 from margrave.schema.columns.relative import (
     LIMIT,
@@ -227,16 +227,33 @@ def read_instants(dates: Sequence[Stored], reads: Sequence[str]) -> dict[str, An
     return found
 
 
+def read_number(column: Stored, rule: CalendarRule) -> dict[str, Any]:
+    """A rule's number as "n", and whether there is one as "h"; of texts the number that each stands for.
+
+    Raises:
+        InputError: The rule is about texts, and the column is none.
+    """
+    if not rule.pairs:
+        found = column.read_numbers("number").value
+        return {"n": found, "h": found.notnull()}
+    if column.form != "text":
+        remedy = "Leave out the rule, or state it by numbers."
+        raise InputError(invalid(f"column {column.name!r}", "of text, as a rule says", remedy))
+    cases = [(column.literal(text), ibis.literal(number, type="int32")) for text, number in rule.pairs]
+    none = ibis.literal(NO_PART, type="int32")
+    return {"n": column.value.cases(*cases, else_=none), "h": column.value.notnull()}
+
+
 def agreement_cell(table: Any, rule: CalendarRule) -> Any:
     """The cell that a row counts in, as `schema.queries.agreements`; never null.
 
     Args:
-        table: Has a number "n", and what `read_instants` says of the rule's dates.
+        table: Has a number "n", whether there is one, "h", and what `read_instants` says of the rule's dates.
         rule: What they say.
     """
     count = len(rule.dates)
     instants = [Instant(*(table[f"{letter}{place}"] for letter in "dtymg")) for place in range(count)]
-    there = table.n.notnull()
+    there = table.h
     for place in range(count):
         there = there & table[f"w{place}"]
     agreed = ibis.coalesce(table.n == rule.tell_number(instants, floor_divide), False)

@@ -32,6 +32,7 @@ from margrave.engines.ibis.codings import (
     code_column,
     comparison_cell,
     read_instants,
+    read_number,
     relative_code,
 )
 from margrave.engines.ibis.engine import PushdownEngine, draw_rows, fetch_rows, quiet
@@ -340,17 +341,17 @@ class PushdownSource(PrivateRows):
         See `schema.queries`; shape of each: [3].
 
         Raises:
-            InputError: A column is text, of which only distinct values are read.
+            InputError: A column of dates or numbers is text, of which only distinct values are read.
         """
         return [self._count_agreements(rule, reads) for rule in rules]
 
     def _count_agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
-        self._check_comparable(rule.names)
+        self._check_comparable(rule.dates if rule.pairs else rule.names)
         names = (rule.number, *rule.dates)
         table, (number, *dates) = self._select_values([self._stored_column(name) for name in names])
         # Each part of a date is a column before the rule makes use of it, several times over.
         parts = read_instants(dates, [reads[name] for name in rule.dates])
-        table = table.select(n=number.read_numbers("number").value, **parts)
+        table = table.select(**read_number(number, rule), **parts)
         return self._group_rows(table, agreement_cell(table, rule), 3)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:

@@ -1,27 +1,28 @@
-"""Rows in which numbers say what dates do: an age and a date of birth, a stay, a weekday.
+"""Rows in which numbers and names say what dates do: an age and a date of birth, a stay, a weekday.
 
 Models know nothing of such rules. Numbers and dates are drawn from their bins; then dates are drawn once more
 inside their bins, such that they say what the numbers say, as far as a bin has such dates. Of two dates one
 may leave its bin for it, and what is relative to that moves along: numbers are what people work with, and
-what is released of them is finer. Where no date can be found the number is what the dates say.
+what is released of them is finer. Where no date can be found the number is what the dates say. A text that
+names a part of a date stands for its number, and has a code in place of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.calendar import FAR, HOUR, TICKS, Instant, find_range
-from margrave.schema.columns import Binned, Date, Moment, Relative, Whole
+from margrave.schema.calendar import FAR, HOUR, NO_PART, TICKS, Instant, find_range
+from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Whole
 from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, Ordered, find_ruled
 from margrave.schema.cycles import Cycle
-from margrave.schema.encoded import Encoded
+from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
 
@@ -37,7 +38,7 @@ MOST_SLOTS = 1 << 20
 def draw_parts(
     encoded: Encoded, schema: Schema, rng: np.random.Generator, settled: Numbers, known: Mapping[str, Floats]
 ) -> dict[str, NDArray[Any]]:
-    """Numbers that are parts of a date, and dates drawn in their bins such that these are their parts.
+    """Numbers that are parts of a date, and dates drawn in their bins that say these, and what texts do.
 
     Args:
         encoded: The rows.
@@ -65,21 +66,33 @@ def draw_parts(
         slots = _Slots.of(column, own)
         if slots is not None:
             codes = np.minimum(encoded.column(name), column.present - 1).astype(np.int64)
-            wanted = [_read_told(found | dict(settled), rule.number, encoded, schema, known) for rule in own]
+            wanted = [_read_told(found | dict(settled), rule, encoded, schema, known) for rule in own]
             drawn = slots.draw_agreeing(codes, wanted, drawn, rng)
         found[name] = drawn
     return found
 
 
 def _read_told(
-    numbers: Numbers, name: str, encoded: Encoded, schema: Schema, known: Mapping[str, Floats]
+    numbers: Numbers, rule: DatePart, encoded: Encoded, schema: Schema, known: Mapping[str, Floats]
 ) -> Floats:
-    """The numbers of a column, NaN where they are missing: shape [rows]."""
+    """The numbers of a rule's column, NaN where they are missing or a text stands for none: shape [rows]."""
+    name = rule.number
     column = schema[name]
+    if isinstance(column, Listed):
+        own = _number_codes(column, rule).astype(np.float64)
+        return np.where(own == NO_PART, np.nan, own)[encoded.column(name)]
     values = numbers[name].astype(np.float64)
     given = known.get(name, np.full(len(values), np.nan))
     absent = encoded.column(name) >= column.present
     return np.where(np.isnan(given), np.where(absent, np.nan, values), given)
+
+
+def _number_codes(column: Listed, rule: CalendarRule) -> Longs:
+    """The number that each code of a column of texts stands for, NO_PART for none: shape [codes]."""
+    found = np.full(column.size, NO_PART, dtype=np.int64)
+    values = column.values or ()
+    found[: len(values)] = rule.read_texts(values)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +216,11 @@ def follow_dates(
     settled: Numbers,
     linked: Mapping[str, Drawn],
     known: Mapping[str, Floats],
-) -> dict[str, Drawn]:
+    given: Collection[str] = (),
+) -> tuple[dict[str, Drawn], dict[str, Codes]]:
     """The numbers of columns that calendar rules speak of, and dates that had to move for them, by name.
+
+    And likewise the codes of texts that had to change.
 
     Args:
         encoded: The rows.
@@ -213,11 +229,12 @@ def follow_dates(
         settled: Numbers of columns that were drawn before.
         linked: Those of columns that are relative to others, and of the others.
         known: Numbers that are given, by name, NaN where not: they stay.
+        given: Names of columns whose texts stay.
     """
     rules = [rule for rule in schema.rules if isinstance(rule, CalendarRule)]
     orders = [rule for rule in schema.rules if isinstance(rule, Ordered) and rule.found is not None]
     if not rules and not orders:
-        return {}
+        return {}, {}
     rows = _Rows(encoded, schema, settled, linked, known, rng)
     for order in orders:
         rows.keep_order(order)
@@ -225,8 +242,11 @@ def follow_dates(
         if isinstance(rule, Elapsed) and (name := _find_free(rule, rules, schema)) is not None:
             rows.move_date(rule, name)
     for rule in rules:
-        rows.settle_number(rule)
-    return rows.changed
+        if not rule.pairs:
+            rows.settle_number(rule)
+        elif rule.number not in given:
+            rows.settle_text(rule)
+    return rows.changed, rows.codes
 
 
 def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> str | None:
@@ -281,6 +301,7 @@ class _Rows:
         self._settled, self._linked = settled, linked
         self._ruled = find_ruled(schema.rules) | set(linked)
         self.changed: dict[str, Drawn] = {}
+        self.codes: dict[str, Codes] = {}
 
     def read(self, name: str) -> Drawn:
         """The numbers of a column, drawn if they are not yet, and where they are missing."""
@@ -365,7 +386,7 @@ class _Rows:
         Numbers that other rules or columns hang on stay, as do those that are given.
         """
         column = self._schema[rule.number]
-        if rule.number in self._ruled or not isinstance(column, Binned):
+        if not isinstance(column, Binned) or not self._may_change(rule):
             return
         number = self.read(rule.number)
         told, there = self._tell(rule)
@@ -373,6 +394,36 @@ class _Rows:
         within = (told >= float(column.edge_array[0])) & (told <= last)
         rows = there & within & ~number.absent & self._open(rule.number)
         number.numbers[rows] = told[rows]
+
+    def settle_text(self, rule: CalendarRule) -> None:
+        """Make the text what the date says, where the column lists that; a missing one stays missing."""
+        column = self._schema[rule.number]
+        if not isinstance(column, Listed) or not self._may_change(rule):
+            return
+        told, there = self._tell(rule)
+        numbers, codes = _number_codes(column, rule), self._encoded.column(rule.number)
+        # Of several texts for a number the first that the rule names has the place.
+        code_of = {value: code for code, value in enumerate(column.values or ())}
+        places = {number: code_of[text] for text, number in reversed(rule.pairs) if text in code_of}
+        if not places:
+            return
+        listed = np.array(sorted(places), dtype=np.int64)
+        at = np.minimum(np.searchsorted(listed, told), len(listed) - 1)
+        wrong = there & (codes < column.present) & (numbers[codes] != told) & (listed[at] == told)
+        own = np.array([places[number] for number in listed.tolist()], dtype=codes.dtype)
+        self.codes[rule.number] = np.where(wrong, own[at], codes)
+
+    def _may_change(self, rule: CalendarRule) -> bool:
+        """Whether nothing hangs on a rule's number but what is a part of the same date as well.
+
+        A quarter that follows from a month may change, as the month does.
+        """
+        if rule.number in self._linked:
+            return False
+        parts = [one for one in self._schema.rules if isinstance(one, DatePart)]
+        alike = {one.number for one in parts if one.dates == rule.dates}
+        spoken = [one for one in self._schema.rules if one.about_codes and rule.number in one.names]
+        return all(alike.issuperset(one.names) for one in spoken)
 
     def _tell(self, rule: CalendarRule) -> tuple[Longs, Truths]:
         """What the dates of a rule say, and in which rows they are all there: shape [rows] each."""

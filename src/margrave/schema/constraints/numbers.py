@@ -9,7 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.columns import Binned, Column, Date, Listed, Moment, Temporal, Unknown, Whole
+from margrave.schema.calendar import NO_PART
+from margrave.schema.columns import (
+    Binned,
+    Categorical,
+    Column,
+    Date,
+    Listed,
+    Moment,
+    Ordinal,
+    Temporal,
+    Unknown,
+    Whole,
+)
 from margrave.schema.columns.relative import take_own
 from margrave.schema.columns.temporal import iso_number
 from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminate_variables
@@ -323,23 +335,43 @@ def check_numbers(columns: Mapping[str, Column], rule: Rule) -> None:
 
 
 def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
-    """Check that a rule speaks of dates or moments and a number, as far as kinds are known.
+    """Check that a rule speaks of dates or moments and a number or texts, as far as kinds are known.
 
     Raises:
-        SchemaError: A column is of another kind; or it is the hour of dates.
+        SchemaError: A column is of another kind, or lists none of the texts; or it is the hour of dates.
     """
     for name in rule.names:
-        column = columns[name]
-        own = take_own(column)
+        own = take_own(columns[name])
         if isinstance(own, Unknown):
             continue
         hour = isinstance(rule, DatePart) and rule.part == "hour"
-        dated = isinstance(own, Moment) or (isinstance(own, Date) and not hour)
-        fits = isinstance(own, Binned) and not isinstance(own, Temporal) if name == rule.number else dated
+        if name != rule.number:
+            fits = isinstance(own, Moment) or (isinstance(own, Date) and not hour)
+            wanted = "of moments" if hour else "of dates or moments"
+        elif rule.pairs:
+            fits, wanted = is_of_labels(own), "of listed texts"
+        else:
+            fits, wanted = isinstance(own, Binned) and not isinstance(own, Temporal), "of numbers"
         if not fits:
-            wanted = "of numbers" if name == rule.number else "of moments" if hour else "of dates or moments"
-            what = f"column {name!r} of rule {rule.kind!r}"
-            raise SchemaError(invalid(what, wanted, "Declare it as such.", got=own.kind))
+            what, remedy = f"column {name!r} of rule {rule.kind!r}", "Declare it as such."
+            if is_of_labels(own):
+                remedy = "Declare it as such, or say by `texts` what its values stand for."
+            raise SchemaError(invalid(what, wanted, remedy, got=own.kind))
+    _check_texts(columns[rule.number], rule)
+
+
+def is_of_labels(column: Column) -> bool:
+    """Whether a column lists values of its own, as truth values are not."""
+    return isinstance(column, Categorical | Ordinal)
+
+
+def _check_texts(column: Column, rule: CalendarRule) -> None:
+    """Refuse texts of which a column lists none."""
+    if not rule.pairs or not isinstance(column, Listed) or column.values is None or column.stems:
+        return
+    if bool((rule.read_texts(column.values) == NO_PART).all()):
+        what = f"texts of rule {rule.kind!r} about column {rule.number!r}"
+        raise SchemaError(invalid(what, "some that the column lists", "Check the spelling."))
 
 
 def _holds_numbers(column: Listed) -> bool:

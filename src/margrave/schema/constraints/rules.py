@@ -8,7 +8,7 @@
     ├── Sum           a total and its parts
     ├── Within        the range of a number depends on a listed column
     ├── Elapsed       a number is the time between two dates or moments
-    └── DatePart      a number is the year, the weekday, ... of a date or moment
+    └── DatePart      a number or a text is the year, the weekday, ... of a date or moment
 
 A rule says nothing about a row in which one of its columns is missing, unless it names None itself. Whether
 private rows obey a rule is private, too, and nothing here looks at rows. Rules are declared; those that
@@ -19,17 +19,14 @@ that obey.
 from __future__ import annotations
 
 import dataclasses
-import datetime
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-import numpy as np
-
 from margrave.errors import SchemaError, invalid
-from margrave.schema.calendar import PARTS, UNITS, Divide, Instant, count_units, take_part
 from margrave.schema.columns import Column, Scalar
+from margrave.schema.constraints.calendar_rules import CalendarRule, DatePart, Elapsed
+from margrave.schema.constraints.rule import BOUNDS, Bound, Rule, Value, check_values, take_scalars
 
 __all__ = [
     "Allowed",
@@ -47,57 +44,6 @@ __all__ = [
     "find_ruled",
     "rule_from_json",
 ]
-
-
-Value = Scalar | None
-"""A listed value; None means missing."""
-BOUNDS = (str, int, float, datetime.date, datetime.time)
-Bound = Any
-"""A number, or for dates and moments whatever their bounds may be written as; None for no bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule(ABC):
-    """Base of all rules."""
-
-    kind: ClassVar[str]
-
-    @property
-    def about_codes(self) -> bool:
-        """Whether models keep to it, so that its columns keep codes of their own."""
-        return True
-
-    @property
-    @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """The columns it speaks of."""
-
-    @property
-    def names_missing(self) -> bool:
-        """Whether it says something of missing values."""
-        return False
-
-    @property
-    def words(self) -> str:
-        """What it is about, for reading: its kind and its columns."""
-        return f"{self.kind} ({', '.join(self.names)})"
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object with the rule's kind and fields; the share of declared rules is left out."""
-        fields = {field.name: _to_lists(getattr(self, field.name)) for field in dataclasses.fields(self)}
-        if fields.get("share", ...) is None:
-            del fields["share"]
-        return {"kind": self.kind, **fields}
-
-    @property
-    def found(self) -> tuple[float, float] | None:
-        """The noisy share of the rows that obey it, and its standard error; None where it was declared."""
-        return None
-
-    def _distinct(self) -> None:
-        names = self.names
-        if len(set(names)) != len(names) or not all(isinstance(name, str) for name in names):
-            raise SchemaError(invalid(f"columns of rule {self.kind!r}", "distinct names", "Check them."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +70,12 @@ class Combinations(Rule):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
-        object.__setattr__(self, "combinations", tuple(map(_scalars, self.combinations)))
+        object.__setattr__(self, "combinations", tuple(map(take_scalars, self.combinations)))
         self._distinct()
         if len(self.columns) < 2 or any(len(found) != len(self.columns) for found in self.combinations):
             asked = f"of one value for each of two or more columns in rule {self.kind!r}"
             raise SchemaError(invalid("combinations", asked, "Give as many values as columns."))
-        _check_values(value for found in self.combinations for value in found)
+        check_values(value for found in self.combinations for value in found)
         if not self.combinations:
             raise SchemaError(invalid("combinations", "one or more", f"Leave the rule {self.kind!r} out."))
 
@@ -195,8 +141,8 @@ class Determines(Rule):
         self._distinct()
         if self.table is not None:
             found = self.table.items() if isinstance(self.table, Mapping) else self.table
-            pairs = tuple(map(_scalars, found))
-            _check_values(value for pair in pairs for value in pair)
+            pairs = tuple(map(take_scalars, found))
+            check_values(value for pair in pairs for value in pair)
             if not pairs or any(len(pair) != 2 for pair in pairs) or len(dict(pairs)) != len(pairs):
                 remedy = "Name each determining value once."
                 raise SchemaError(invalid("table", "one value for each determining value", remedy))
@@ -327,10 +273,10 @@ class Within(Rule):
     def __post_init__(self) -> None:
         self._distinct()
         if isinstance(self.ranges, Mapping):
-            found = tuple(_scalars((value, *ends)) for value, ends in self.ranges.items())
+            found = tuple(take_scalars((value, *ends)) for value, ends in self.ranges.items())
         else:
-            found = tuple(map(_scalars, self.ranges))
-        _check_values(entry[0] for entry in found if entry)
+            found = tuple(map(take_scalars, self.ranges))
+        check_values(entry[0] for entry in found if entry)
         if not found or any(len(entry) != 3 for entry in found):
             raise SchemaError(invalid("ranges", "of a least and a greatest value", "Use None for no bound."))
         bounds = [bound for entry in found for bound in entry[1:]]
@@ -359,151 +305,6 @@ class Within(Rule):
     def entries(self) -> tuple[tuple[Value, Bound, Bound], ...]:
         """The ranges, as triples."""
         return tuple(self.ranges)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True, slots=True)
-class CalendarRule(Rule):
-    """Base of rules that say how a whole number follows from dates or moments.
-
-    They hold for values and not for codes: models know nothing of them. What is drawn is made to obey, see
-    `margrave.schema.constraints.calendar`.
-
-    Args:
-        number: A column of numbers.
-    """
-
-    number: str
-
-    @property
-    def about_codes(self) -> bool:
-        """Never."""
-        return False
-
-    @property
-    @abstractmethod
-    def dates(self) -> tuple[str, ...]:
-        """The columns of dates or moments that it follows from."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The dates and the number."""
-        return (*self.dates, self.number)
-
-    @property
-    @abstractmethod
-    def words(self) -> str:
-        """What it says, for reading."""
-
-    @abstractmethod
-    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
-        """The number that the dates say, shape [rows] or an expression.
-
-        Args:
-            instants: Of each of the dates.
-            divide: Divides whole numbers by a unit, rounding down.
-        """
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Elapsed(CalendarRule):
-    """A number is the whole units of time from one date or moment to another.
-
-    Args:
-        number: A column of numbers.
-        since: A column of dates or moments.
-        until: Another.
-        unit: "years", "months", "weeks" or "days" of the calendar, whatever the hour; "hours", "minutes" or
-            "seconds", for which a date is its midnight. What is not whole is rounded down.
-        share: As in `Determines`.
-
-    Example:
-        >>> Elapsed("age", since="born", until="admitted", unit="years").words
-        'age is the years from born to admitted'
-    """
-
-    kind: ClassVar[str] = "elapsed"
-    since: str
-    until: str
-    unit: str = "days"
-    share: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        self._distinct()
-        if self.unit not in UNITS:
-            raise SchemaError(
-                invalid("unit of rule 'elapsed'", f"one of {UNITS}", "Pick one.", got=self.unit)
-            )
-
-    @property
-    def dates(self) -> tuple[str, ...]:
-        """since and until."""
-        return (self.since, self.until)
-
-    @property
-    def found(self) -> tuple[float, float] | None:
-        """The noisy share of the rows that obey it, and its standard error, where it was found."""
-        return self.share
-
-    @property
-    def words(self) -> str:
-        """What it says, for reading."""
-        return f"{self.number} is the {self.unit} from {self.since} to {self.until}"
-
-    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
-        """See `CalendarRule.tell_number`."""
-        since, until = instants
-        return count_units(since, until, self.unit, divide)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class DatePart(CalendarRule):
-    """A number is a part of a date or moment.
-
-    Args:
-        number: A column of numbers.
-        date: A column of dates or moments.
-        part: "year", "quarter", "month", "day" (of the month), "hour" (of a moment), or a weekday: "weekday"
-            from Monday 1 to Sunday 7, "weekday_from_0" from Monday 0, "weekday_from_sunday" from Sunday 1
-            to Saturday 7, "weekday_from_sunday_0" from Sunday 0.
-        share: As in `Determines`.
-
-    Example:
-        >>> DatePart("month", date="sold", part="month").words
-        'month is the month of sold'
-    """
-
-    kind: ClassVar[str] = "date_part"
-    date: str
-    part: str
-    share: tuple[float, float] | None = None
-
-    def __post_init__(self) -> None:
-        self._distinct()
-        if self.part not in PARTS:
-            raise SchemaError(
-                invalid("part of rule 'date_part'", f"one of {PARTS}", "Pick one.", got=self.part)
-            )
-
-    @property
-    def dates(self) -> tuple[str, ...]:
-        """The date alone."""
-        return (self.date,)
-
-    @property
-    def found(self) -> tuple[float, float] | None:
-        """The noisy share of the rows that obey it, and its standard error, where it was found."""
-        return self.share
-
-    @property
-    def words(self) -> str:
-        """What it says, for reading."""
-        return f"{self.number} is the {self.part.replace('_', ' ')} of {self.date}"
-
-    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
-        """See `CalendarRule.tell_number`."""
-        return take_part(instants[0], self.part, divide)
 
 
 RULE_KINDS: dict[str, type[Rule]] = {
@@ -568,22 +369,6 @@ def check_names(rules: Iterable[Rule], columns: Iterable[Column]) -> None:
             if name not in names:
                 where = f"columns of rule {rule.kind!r}"
                 raise SchemaError(invalid(where, f"some of {names}", "Check the spelling.", got=name))
-
-
-def _scalars(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Values of Python, as schema.json can hold them."""
-    return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
-
-
-def _check_values(values: Iterable[Any]) -> None:
-    if not all(value is None or isinstance(value, str | int | float) for value in values):
-        raise SchemaError(invalid("values of rules", "texts, numbers, truth values or null", "Check them."))
-
-
-def _to_lists(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_to_lists(inner) for inner in value]
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
 def _to_tuples(value: Any) -> Any:

@@ -1,7 +1,8 @@
 """Numbers that dates tell, found under noise: an age by two dates, a stay, the year or weekday of a date.
 
-Released bins say which numbers may be a part of which date, or the time between which two. All that may be so
-are counted together; what nearly all rows obey becomes a rule of the release.
+Released bins say which numbers may be a part of which date, or the time between which two, and released texts
+whether these are names of a part, such as weekdays. All that may be so are counted together; what nearly all
+rows obey becomes a rule of the release.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.between.links import greatest_distance, round_share
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.schema.calendar import TICKS, UNITS, Instant, count_units, list_parts, take_part
-from margrave.schema.columns import Binned, Column, Date, Integer, Moment, Relative, Temporal
+from margrave.schema.columns import Binned, Column, Date, Integer, Listed, Moment, Relative, Temporal
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import draw_overall
+from margrave.schema.constraints.numbers import is_of_labels
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, find_ruled
+from margrave.schema.date_names import read_names
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ MIN_VALUES = 3.0
 
 
 def may_tell(columns: Collection[Column], ruled: Collection[str]) -> bool:
-    """Whether a number may follow from dates, by the kinds of columns alone.
+    """Whether a number or a text may follow from dates, by the kinds of columns and declared texts alone.
 
     Args:
         columns: All of the table, their kinds known.
@@ -65,7 +68,26 @@ def may_tell(columns: Collection[Column], ruled: Collection[str]) -> bool:
     """
     free = [column for column in columns if column.name not in ruled]
     numbers = any(isinstance(one, Binned) and not isinstance(one, Temporal) for one in free)
-    return numbers and any(isinstance(column, (Date, Moment)) for column in columns)
+    able = numbers or any(_may_name(one) for one in free)
+    return able and any(isinstance(column, (Date, Moment)) for column in columns)
+
+
+def _may_name(column: Column) -> bool:
+    """Whether the texts of a column are names of a part of a date, or may turn out to be."""
+    if not is_of_labels(column) or not isinstance(column, Listed) or column.stems:
+        return False
+    return column.values is None or list_names(column) is not None
+
+
+def list_names(column: Column) -> tuple[str, dict[str, int]] | None:
+    """The part of a date that the listed texts of a column name, and the number of each; None if they do not.
+
+    As `margrave.schema.date_names.read_names`; what is "(other)" is not looked at.
+    """
+    if not is_of_labels(column) or not isinstance(column, Listed) or column.stems:
+        return None
+    texts = [value for value in column.values or () if isinstance(value, str)]
+    return read_names(texts) if texts and len(texts) == len(column.values or ()) else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,14 +117,15 @@ class _Dates:
 
 
 class Calendar:
-    """Finds numbers that dates tell.
+    """Finds numbers, and names of weekdays, months and quarters, that dates tell.
 
     **Privacy.** Unit and adjacency: the ledger's. *times* of m rules: for each rule a table of three cells,
     rows that obey, rows that do not, and rows in which a value is missing (`Source.agreements`). A row is in
-    exactly one cell of each table, by its own values. Between neighbours each table moves by at most S in L2,
-    where S^2 = `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by at most
-    sqrt(m S^2), and that is what its one event declares. Which rules are asked for follows from released bins
-    and public things, what is made of them from the noisy counts.
+    exactly one cell of each table, by its own values: which number a text stands for follows from the rule
+    alone, and a row whose text stands for none does not obey. Between neighbours each table moves by at most
+    S in L2, where S^2 = `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by
+    at most sqrt(m S^2), and that is what its one event declares. Which rules are asked for follows from
+    released bins and texts, and public things, what is made of them from the noisy counts.
 
     Args:
         source: The private table.
@@ -153,9 +176,10 @@ class Calendar:
         # What dates say does not hang on the number, so it is worked out once for all of them.
         parts, times = _list_parts(dates), _list_times(dates)
         bases = {name for c in schema.columns if isinstance(c, Relative) for name in c.bases}
-        held = find_ruled(schema.rules) | bases
+        # What discovery found itself does not count: a quarter that follows from a month is told by the date.
+        held = find_ruled(rule for rule in schema.rules if rule.found is None) | bases
         held |= {rule.number for rule in schema.rules if isinstance(rule, CalendarRule)}
-        scored: list[tuple[float, CalendarRule]] = []
+        scored = self._list_names(schema, dates, held)
         for column in self._free(schema):
             if column.name in held or not _is_whole(column):
                 continue
@@ -166,6 +190,18 @@ class Calendar:
                 scored += _compare_times(column.name, numbers, times)
         scored.sort(key=lambda entry: entry[0])
         return [rule for _, rule in scored]
+
+    def _list_names(
+        self, schema: Schema, dates: Sequence[_Dates], held: Collection[str]
+    ) -> list[tuple[float, CalendarRule]]:
+        """Columns of names with each date, first of all: what a text says hangs on no distribution."""
+        found: list[tuple[float, CalendarRule]] = []
+        for column in schema.columns:
+            named = list_names(column) if column.name not in self._fixed | set(held) else None
+            if named is not None:
+                part, texts = named
+                found += [(0.0, DatePart(column.name, date.name, part, texts)) for date in dates]
+        return found
 
     def _free(self, schema: Schema) -> list[Column]:
         held = self._source.comparable - self._fixed

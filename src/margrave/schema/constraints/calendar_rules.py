@@ -1,0 +1,215 @@
+"""Rules about what dates tell: `Elapsed` and `DatePart`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from margrave.errors import SchemaError, invalid
+from margrave.schema.calendar import (
+    NO_PART,
+    PART_WORDS,
+    PARTS,
+    UNITS,
+    Divide,
+    Instant,
+    Longs,
+    count_units,
+    is_possible,
+    take_part,
+)
+from margrave.schema.constraints.rule import Rule, take_scalars
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarRule(Rule):
+    """Base of rules that say how a whole number, or a text for one, follows from dates or moments.
+
+    They hold for values and not for codes: models know nothing of them. What is drawn is made to obey, see
+    `margrave.schema.constraints.calendar`.
+
+    Args:
+        number: A column of numbers; of `DatePart` with texts, a column of these.
+    """
+
+    number: str
+
+    @property
+    def about_codes(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    @abstractmethod
+    def dates(self) -> tuple[str, ...]:
+        """The columns of dates or moments that it follows from."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dates and the number."""
+        return (*self.dates, self.number)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, int], ...]:
+        """The texts of the column and the numbers that they stand for, none where it has numbers."""
+        return ()
+
+    def read_texts(self, texts: Iterable[Any]) -> Longs:
+        """The number that each text stands for, NO_PART where it stands for none: shape [texts]."""
+        known = dict(self.pairs)
+        return np.array([known.get(text, NO_PART) for text in texts], dtype=np.int64)
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What it says, for reading."""
+
+    @abstractmethod
+    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
+        """The number that the dates say, shape [rows] or an expression.
+
+        Args:
+            instants: Of each of the dates.
+            divide: Divides whole numbers by a unit, rounding down.
+        """
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Elapsed(CalendarRule):
+    """A number is the whole units of time from one date or moment to another.
+
+    Args:
+        number: A column of numbers.
+        since: A column of dates or moments.
+        until: Another.
+        unit: "years", "months", "weeks" or "days" of the calendar, whatever the hour; "hours", "minutes" or
+            "seconds", for which a date is its midnight. What is not whole is rounded down.
+        share: As in `Determines`.
+
+    Example:
+        >>> Elapsed("age", since="born", until="admitted", unit="years").words
+        'age is the years from born to admitted'
+    """
+
+    kind: ClassVar[str] = "elapsed"
+    since: str
+    until: str
+    unit: str = "days"
+    share: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._distinct()
+        if self.unit not in UNITS:
+            raise SchemaError(
+                invalid("unit of rule 'elapsed'", f"one of {UNITS}", "Pick one.", got=self.unit)
+            )
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """since and until."""
+        return (self.since, self.until)
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
+
+    @property
+    def words(self) -> str:
+        """What it says, for reading."""
+        return f"{self.number} is the {self.unit} from {self.since} to {self.until}"
+
+    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
+        """See `CalendarRule.tell_number`."""
+        since, until = instants
+        return count_units(since, until, self.unit, divide)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DatePart(CalendarRule):
+    """A number, or a text that stands for one, is a part of a date or moment.
+
+    Args:
+        number: A column of numbers; with `texts` one of listed texts.
+        date: A column of dates or moments.
+        part: "year", "quarter", "month", "day" (of the month), "hour" (of a moment), or a weekday: "weekday"
+            from Monday 1 to Sunday 7, "weekday_from_0" from Monday 0, "weekday_from_sunday" from Sunday 1
+            to Saturday 7, "weekday_from_sunday_0" from Sunday 0; or "year_quarter", 20231 for the first
+            quarter of 2023, or "year_month", 202301 for its January.
+        texts: The number that each text of the column stands for, a mapping or pairs, spelt as in the
+            column; a cell with another text is not what the date says. Of several texts for a number the
+            first is the one that is written where a date says another than was drawn. None for numbers.
+        share: As in `Determines`.
+
+    Raises:
+        SchemaError: There is no such part, or texts are no texts, are named twice, or stand for what the
+            part cannot be.
+
+    Example:
+        >>> DatePart("month", date="sold", part="month").words
+        'month is the month of sold'
+        >>> season = {"winter": 1, "spring": 2, "summer": 3, "autumn": 4}
+        >>> DatePart("season", "sold", "quarter", season).read_texts(["summer", "rain"]).tolist()
+        [3, -1]
+    """
+
+    kind: ClassVar[str] = "date_part"
+    date: str
+    part: str
+    texts: tuple[tuple[str, int], ...] | Mapping[str, int] | None = None
+    share: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._distinct()
+        if self.part not in PARTS:
+            raise SchemaError(
+                invalid("part of rule 'date_part'", f"one of {PARTS}", "Pick one.", got=self.part)
+            )
+        if self.texts is None:
+            return
+        found = self.texts.items() if isinstance(self.texts, Mapping) else self.texts
+        pairs = tuple(take_scalars(pair) for pair in found)
+        if not pairs or not all(_is_text_of(pair, self.part) for pair in pairs):
+            asked = f"a text and a number that a {self.part} can be in each pair"
+            raise SchemaError(invalid("texts of rule 'date_part'", asked, 'Write {"January": 1}.'))
+        if len(dict(pairs)) != len(pairs):
+            raise SchemaError(invalid("texts of rule 'date_part'", "distinct", "Name each text once."))
+        object.__setattr__(self, "texts", pairs)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, int], ...]:
+        """See `CalendarRule.pairs`."""
+        return tuple(self.texts or ())  # type: ignore[arg-type]
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The date alone."""
+        return (self.date,)
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
+
+    @property
+    def words(self) -> str:
+        """What it says, for reading."""
+        part = PART_WORDS.get(self.part, self.part.replace("_", " "))
+        return f"{self.number} is the {part} of {self.date}"
+
+    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
+        """See `CalendarRule.tell_number`."""
+        return take_part(instants[0], self.part, divide)
+
+
+def _is_text_of(pair: Sequence[Any], part: str) -> bool:
+    """Whether a pair is a text and a number that a part of a date can be."""
+    if len(pair) != 2 or not isinstance(pair[0], str) or isinstance(pair[1], bool):
+        return False
+    return isinstance(pair[1], int) and is_possible(part, pair[1])

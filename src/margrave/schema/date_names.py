@@ -1,0 +1,220 @@
+"""Texts that name a part of a date: weekdays, months, quarters, and the last two with a year.
+
+`read_names` says of the texts of a column which part they name and which number each of them is, and adds the
+names that are not among them, spelt likewise. All lists are public.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Part = Literal["weekday", "month", "quarter", "year_quarter", "year_month"]
+
+WEEKDAYS = {
+    "en": "monday mon mo|tuesday tue tu tues|wednesday wed we|thursday thu th thur thurs|friday fri fr"
+    "|saturday sat sa|sunday sun su",
+    "de": "montag mon mo|dienstag die di|mittwoch mit mi|donnerstag don do|freitag fre fr"
+    "|samstag sam sa sonnabend|sonntag son so",
+    "fr": "lundi lun|mardi mar|mercredi mer|jeudi jeu|vendredi ven|samedi sam|dimanche dim",
+    "es": "lunes lun|martes mar|miércoles mié|jueves jue|viernes vie|sábado sáb|domingo dom",
+    "it": "lunedì lun|martedì mar|mercoledì mer|giovedì gio|venerdì ven|sabato sab|domenica dom",
+    "pt": "segunda-feira seg segunda|terça-feira ter terça|quarta-feira qua quarta|quinta-feira qui quinta"
+    "|sexta-feira sex sexta|sábado sáb|domingo dom",
+    "nl": "maandag maa ma|dinsdag din di|woensdag woe wo|donderdag don do|vrijdag vri vr|zaterdag zat za"
+    "|zondag zon zo",
+}
+"""By language: from Monday on each day's names, the full one first and its abbreviations behind it."""
+MONTHS = {
+    "en": "january jan|february feb|march mar|april apr|may|june jun|july jul|august aug|september sep sept"
+    "|october oct|november nov|december dec",
+    "de": "januar jan jänner jän|februar feb feber|märz mär mrz|april apr|mai|juni jun|juli jul|august aug"
+    "|september sep sept|oktober okt|november nov|dezember dez",
+    "fr": "janvier janv jan|février févr fév|mars mar|avril avr|mai|juin jun|juillet juil jul|août aoû"
+    "|septembre sept sep|octobre oct|novembre nov|décembre déc",
+    "es": "enero ene|febrero feb|marzo mar|abril abr|mayo may|junio jun|julio jul|agosto ago"
+    "|septiembre sep sept setiembre set|octubre oct|noviembre nov|diciembre dic",
+    "it": "gennaio gen genn|febbraio feb febbr|marzo mar|aprile apr|maggio mag magg|giugno giu|luglio lug"
+    "|agosto ago|settembre set sett|ottobre ott|novembre nov|dicembre dic",
+    "pt": "janeiro jan|fevereiro fev|março mar|abril abr|maio mai|junho jun|julho jul|agosto ago|setembro set"
+    "|outubro out|novembro nov|dezembro dez",
+    "nl": "januari jan|februari feb|maart mrt maa|april apr|mei|juni jun|juli jul|augustus aug"
+    "|september sep sept|oktober okt|november nov|december dec",
+}
+"""By language: from January on each month's names, likewise."""
+QUARTER_WORDS = "q|t|k|qtr|quarter|quartal|kwartaal|trim|trimestre"
+MIN_NAMES = 3
+"""Fewer different numbers are no column of names: two words may be anything."""
+MOST_NAMES = 128
+"""Most names of one column, those of ten years of months: engines compare each row with all of them."""
+
+QUARTER = re.compile(rf"(?:{QUARTER_WORDS})\s*[1-4]|[1-4][.ºª°]?\s*(?:{QUARTER_WORDS})")
+YEAR_FIRST = re.compile(r"([1-9]\d{3})([\s/._-]*)(.+)")
+YEAR_LAST = re.compile(r"(.*[^\s/._'-])([\s/._'-]*)([1-9]\d{3})")
+
+
+def normalize_name(text: str) -> str:
+    """A text without case, accents, a point behind it, or blanks around it, by which names are compared."""
+    plain = unicodedata.normalize("NFKD", text.strip().casefold())
+    return "".join(sign for sign in plain if not unicodedata.combining(sign)).rstrip(".")
+
+
+@dataclass(frozen=True, slots=True)
+class NameList:
+    """The names of one part of a date in one language.
+
+    Args:
+        part: "weekday" from Monday 1, or "month".
+        names: Of each number from 1 on: the full name first, and its abbreviations behind it.
+        numbers: The number of each name as `normalize_name` has it.
+    """
+
+    part: Part
+    names: tuple[tuple[str, ...], ...]
+    numbers: Mapping[str, int]
+
+    @classmethod
+    def of(cls, part: Part, words: str) -> NameList:
+        """That of names parted by blanks, and of numbers parted by bars."""
+        names = tuple(tuple(entry.split()) for entry in words.split("|"))
+        found = {normalize_name(name): number for number, own in enumerate(names, 1) for name in own}
+        return cls(part, names, found)
+
+
+NAME_LISTS = tuple(
+    NameList.of(part, words)
+    for part, languages in (("weekday", WEEKDAYS), ("month", MONTHS))
+    for words in languages.values()
+)
+
+
+def read_names(texts: Collection[str]) -> tuple[Part, dict[str, int]] | None:
+    """Which part of a date some texts name, and which number each name is; None where they are no names.
+
+    Args:
+        texts: Different ones: all of a column.
+
+    Returns:
+        The part, one of `margrave.schema.calendar.PARTS`, and the number of each text, with names that are
+        not among them behind, spelt as these are: MOST_NAMES at most. None as well if they stand for fewer
+        than MIN_NAMES numbers.
+    """
+    found = _read_plain(texts) or _read_with_year(texts)
+    if found is None or len({found[1][text] for text in texts}) < MIN_NAMES or len(texts) > MOST_NAMES:
+        return None
+    part, names = found
+    return part, names if len(names) <= MOST_NAMES else {text: names[text] for text in texts}
+
+
+def _read_plain(texts: Collection[str]) -> tuple[Part, dict[str, int]] | None:
+    """Names without a year; None where they are none."""
+    if not texts:
+        return None
+    if all(QUARTER.fullmatch(normalize_name(text)) for text in texts):
+        return "quarter", _fill_digits(texts, re.compile("[1-4]"), range(1, 5), "{}")
+    keys = {text: normalize_name(text) for text in texts}
+    for one in NAME_LISTS:
+        if all(key in one.numbers for key in keys.values()):
+            found = {text: one.numbers[key] for text, key in keys.items()}
+            return one.part, found | _fill_list(one, texts, set(found.values()))
+    return None
+
+
+def _read_with_year(texts: Collection[str]) -> tuple[Part, dict[str, int]] | None:
+    """Quarters and months with a year in front or behind; None where they are none."""
+    for pattern, first in ((YEAR_FIRST, True), (YEAR_LAST, False)):
+        matches = [pattern.fullmatch(text.strip()) for text in texts]
+        if not matches or not all(matches):
+            continue
+        split = [one.groups() if first else one.groups()[::-1] for one in matches if one is not None]
+        rests = {rest for _, _, rest in split}
+        inner = _read_plain(rests) or _read_months(rests)
+        if inner is None or inner[0] == "weekday":
+            continue
+        part, numbers = inner
+        scale: int = 10 if part == "quarter" else 100
+        found = {
+            text: int(year) * scale + numbers[rest]
+            for text, (year, _, rest) in zip(texts, split, strict=True)
+        }
+        held = set(found.values())
+        between = Counter(sign for _, sign, _ in split).most_common(1)[0][0]
+        years = sorted(int(year) for year, _, _ in split)
+        spelt = {number: rest for rest, number in reversed(numbers.items())}
+        for year in range(years[0], years[-1] + 1):
+            for number, rest in sorted(spelt.items()):
+                if year * scale + number not in held:
+                    text = f"{year}{between}{rest}" if first else f"{rest}{between}{year}"
+                    found[text] = year * scale + number
+        return ("year_quarter" if part == "quarter" else "year_month"), found
+    return None
+
+
+def _read_months(rests: Collection[str]) -> tuple[Part, dict[str, int]] | None:
+    """Months of two digits; None where they are none."""
+    if not all(re.fullmatch("0[1-9]|1[0-2]", rest) for rest in rests):
+        return None
+    return "month", _fill_digits(rests, re.compile(r"\d\d"), range(1, 13), "{:02}")
+
+
+def _fill_digits(
+    texts: Collection[str], digits: re.Pattern[str], numbers: Iterable[int], form: str
+) -> dict[str, int]:
+    """The number in each text, and texts of those that are missing with it in its place in the commonest."""
+    found, forms = {}, Counter[tuple[str, str]]()
+    for text in texts:
+        match = digits.search(text)
+        assert match is not None  # noqa: S101 - all were matched before
+        found[text] = int(match[0])
+        forms[text[: match.start()], text[match.end() :]] += 1
+    (before, behind), _ = forms.most_common(1)[0]
+    held = set(found.values())
+    return found | {before + form.format(n) + behind: n for n in numbers if n not in held}
+
+
+def _fill_list(one: NameList, texts: Collection[str], held: Collection[int]) -> dict[str, int]:
+    """The names of numbers that no text stands for, spelt as most texts are."""
+    spell = _choose_spelling(texts)
+    place = _choose_length(one, texts)
+    return {
+        spell(names[min(place, len(names) - 1)], place > 0): number
+        for number, names in enumerate(one.names, 1)
+        if number not in held
+    }
+
+
+def _choose_length(one: NameList, texts: Collection[str]) -> int:
+    """The place of most texts among the names of their number: 0 for full names."""
+    places = Counter[int]()
+    for text in texts:
+        key = normalize_name(text)
+        own = [normalize_name(name) for name in one.names[one.numbers[key] - 1]]
+        # A month whose name is short has no abbreviation, so that it says nothing.
+        if len(own) > 1:
+            places[own.index(key)] += 1
+    return places.most_common(1)[0][0] if places else 0
+
+
+def _choose_spelling(texts: Collection[str]) -> Callable[[str, bool], str]:
+    """How a name is spelt as most texts are: its case, and a point behind what is cut short."""
+    stripped = [text.strip() for text in texts]
+    case = _choose_case(stripped)
+    pointed = 2 * sum(text.endswith(".") for text in stripped) > len(stripped)
+
+    def spell(name: str, short: bool) -> str:
+        return case(name) + ("." if pointed and short else "")
+
+    return spell
+
+
+def _choose_case(texts: Sequence[str]) -> Callable[[str], str]:
+    """Capitals, small letters, or a capital in front."""
+    if all(text == text.upper() for text in texts):
+        return str.upper
+    if all(text == text.lower() for text in texts):
+        return str.lower
+    return lambda name: name[:1].upper() + name[1:]
