@@ -23,7 +23,16 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 EPOCH = dt.date(1970, 1, 1)
 READS = {"day": "date", "late": "date", "moment": "moment", "after": "moment", "zoned": "moment"}
+WEEKDAYS = {"Monday": 1, "Tuesday": 2, "mié": 3, "Thursday": 4, "Friday": 5, "FRI": 5, "Saturday": 6}
+PERIODS = {f"{year}-{month:02}": 100 * year + month for year in range(2015, 2025) for month in range(1, 13)}
+NAMED: list[CalendarRule] = [
+    *(DatePart("named", name, "weekday", WEEKDAYS) for name in ("day", "moment", "zoned")),
+    DatePart("period", "day", "year_month", PERIODS),
+    DatePart("period", "late", "year_month", {"2019-12": 201912, "2019-11": 201911}),
+    DatePart("named", "late", "quarter", {"Monday": 1, 'it\'s \\ "odd"': 2}),
+]
 RULES: list[CalendarRule] = [
+    *NAMED,
     *(DatePart("number", name, part) for name in ("day", "moment", "zoned") for part in PARTS),
     *(Elapsed("number", "day", "late", unit) for unit in UNITS),
     *(Elapsed("number", "moment", "after", unit) for unit in UNITS),
@@ -50,6 +59,8 @@ def make_table(rows: int, seed: int) -> pa.Table:
             for k, one in zip(rng.integers(0, 40, rows), near, strict=True)
         ]
 
+    names = [*WEEKDAYS, "monday", "Monday ", "mie", "", "none", 'it\'s \\ "odd"', None]
+    periods = [*[f"2019-{month:02}" for month in range(4, 13)], "2019-13", None]
     small = rng.integers(-3, 32, rows)
     number = np.where(rng.random(rows) < 0.3, 2019, small)
     real = np.where(rng.random(rows) < 0.2, small + 0.5, small).astype(float)
@@ -60,6 +71,8 @@ def make_table(rows: int, seed: int) -> pa.Table:
             "moment": pa.array(moments(), pa.timestamp("us")),
             "after": pa.array(moments(), pa.timestamp("us")),
             "zoned": pa.array(moments(), pa.timestamp("us", "UTC")),
+            "named": pa.array([names[int(k)] for k in rng.integers(0, len(names), rows)], pa.string()),
+            "period": pa.array([periods[int(k)] for k in rng.integers(0, len(periods), rows)], pa.string()),
             "number": pa.array(number, pa.int64(), mask=rng.random(rows) < 0.05),
             "real": pa.array(real, pa.float64(), mask=rng.random(rows) < 0.05),
         }
@@ -89,14 +102,14 @@ def test_each_row_counts_once_whatever_the_others_are() -> None:
 def test_cells_are_those_of_plain_python() -> None:
     table = make_table(400, 3)
     source = open_source(table)[0]
-    for rule in RULES[: len(PARTS)]:
+    for rule in [*NAMED[:1], NAMED[3], *RULES[len(NAMED) : len(NAMED) + len(PARTS)]]:
         found = [0, 0, 0]
-        for day, number in zip(table["day"].to_pylist(), table["number"].to_pylist(), strict=True):
-            if day is None or number is None:
+        for day, cell in zip(table["day"].to_pylist(), table[rule.number].to_pylist(), strict=True):
+            if day is None or cell is None:
                 found[2] += 1
                 continue
             told = rule.tell_number([Instant.of(np.array([(day - EPOCH).days]), clock=False)])
-            found[int(told[0] != number)] += 1
+            found[int(told[0] != (dict(rule.pairs).get(cell) if rule.pairs else cell))] += 1
         assert source.agreements([rule], READS)[0].reveal().tolist() == found, rule.words
 
 
@@ -128,6 +141,14 @@ def test_text_that_a_database_counts_is_refused(backends: Backends) -> None:
     with pytest.raises(InputError, match="not text") as error:
         source.agreements([DatePart("number", "day", "month")], READS)
     assert "CANARY" not in str(error.value)
+
+
+@pytest.mark.needs_extra("ibis")
+def test_texts_stand_for_numbers_where_a_database_has_texts(backends: Backends) -> None:
+    days = pa.array([dt.date(2024, 1, 1), dt.date(2024, 2, 1)], pa.date32())
+    source = backends.open("ibis-duckdb", pa.table({"day": days, "number": [1, 2]}))[0]
+    with pytest.raises(InputError, match="of text"):
+        source.agreements([DatePart("number", "day", "month", {"1": 1})], READS)
 
 
 def test_texts_are_read_in_memory() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,8 +14,8 @@ from margrave.measure.discovery.between.calendar import Calendar, choose_rules, 
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.run.synthesizer import DISCOVERY
-from margrave.schema.columns import Categorical, Date, Integer, Moment, Real
-from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, Ordered, Within
+from margrave.schema.columns import Boolean, Categorical, Date, Integer, Moment, Ordinal, Real
+from margrave.schema.constraints.rules import CalendarRule, DatePart, Determines, Elapsed, Ordered, Within
 from margrave.schema.schema import apply_rules
 
 AGE = Elapsed("age", "born", "seen", "years")
@@ -78,6 +80,78 @@ def test_rows_of_the_release_obey_what_was_found() -> None:
     assert (np.abs(years - made["age"].to_numpy() - 0.5) < 0.51).mean() > 0.99
 
 
+WEEKDAYS = np.array(["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"])
+MONTHS = np.array([name.upper() for name in calendar.month_name[1:]])
+
+
+def sales(rows: int, seed: int = 0) -> pa.Table:
+    """A date, and in words its weekday, its month, its quarter and the quarter with the year; no number."""
+    rng = np.random.default_rng(seed)
+    sold = np.datetime64("2020-01-01") + rng.integers(0, 1_400, rows)
+    months = sold.astype("datetime64[M]").astype(int)
+    quarters = [f"Q{quarter}" for quarter in months % 12 // 3 + 1]
+    years = 1970 + months // 12
+    return pa.table(
+        {
+            "sold": sold,
+            "weekday": WEEKDAYS[(sold.astype(int) + 3) % 7],
+            "month": MONTHS[months % 12],
+            "quarter": quarters,
+            "period": [f"{year}-{quarter}" for year, quarter in zip(years, quarters, strict=True)],
+            "shift": rng.choice(["early", "late", "night"], rows),
+        }
+    )
+
+
+def share_of_names(made: pa.Table) -> list[float]:
+    """The share of rows in which each of the texts of `sales` is what the date says."""
+    sold = made["sold"].to_numpy().astype("datetime64[D]")
+    months = sold.astype("datetime64[M]").astype(int)
+    quarters = np.array([f"Q{quarter}" for quarter in months % 12 // 3 + 1])
+    told = {
+        "weekday": WEEKDAYS[(sold.astype(int) + 3) % 7],
+        "month": MONTHS[months % 12],
+        "quarter": quarters,
+        "period": np.array([f"{y}-{q}" for y, q in zip(1970 + months // 12, quarters, strict=True)]),
+    }
+    return [float((np.array(made[name].to_pylist()) == texts).mean()) for name, texts in told.items()]
+
+
+def test_names_of_weekdays_months_and_quarters_are_found_and_all_rows_obey() -> None:
+    synthesis = Synthesizer("independent", epsilon=2.0, not_private_test_seed=0).fit(sales(20_000))
+    found = {rule.number: rule for rule in synthesis.schema.rules if isinstance(rule, DatePart)}
+    parts = {"weekday": "weekday", "month": "month", "quarter": "quarter", "period": "year_quarter"}
+    assert {name: rule.part for name, rule in found.items()} == parts
+    assert dict(found["month"].pairs) == {name: place for place, name in enumerate(MONTHS.tolist(), 1)}
+    assert all(rule.share is not None for rule in found.values())
+    made = synthesis.sample_arrow(5_000, rng=np.random.default_rng(0))
+    assert share_of_names(made) == [1.0] * 4
+    # No more was asked than four texts and one date leave open.
+    (event,) = (event for event in synthesis.release.events if event.what.startswith("times"))
+    assert event.what == "times told by 4 rules"
+
+
+def test_names_that_have_nothing_to_do_with_the_date_are_not_found() -> None:
+    table, rng = sales(20_000), np.random.default_rng(1)
+    for name in ("weekday", "month", "quarter", "period"):
+        mixed = table[name].take(pa.array(rng.permutation(20_000)))
+        table = table.set_column(table.column_names.index(name), name, mixed)
+    assert not [rule for rule in fit(table).rules if isinstance(rule, DatePart)]
+
+
+def test_texts_that_declared_rules_speak_of_and_public_ones_are_left_alone() -> None:
+    table = sales(20_000)
+    schema = Schema(
+        (Categorical(name="month"), Categorical(name="quarter")), (Determines("quarter", "month"),)
+    )
+    found = {rule.number for rule in fit(table, schema=schema).rules if isinstance(rule, DatePart)}
+    assert found == {"weekday", "period"}
+    source = open_source(table)[0]
+    known = Schema(fit(table).columns)
+    fixed = Calendar(source, None, 20_000.0, ("weekday", "month"))  # type: ignore[arg-type]
+    assert {rule.number for rule in fixed.find_candidates(known)} == {"quarter", "period"}
+
+
 def test_nothing_is_found_where_nothing_is() -> None:
     rng = np.random.default_rng(1)
     table = visits(20_000)
@@ -124,7 +198,12 @@ KNOWN = {"missing": False, "bins": 4}
     [
         ((Date(name="d"), Integer(name="n")), True),
         ((Date(name="d"), Real(name="n")), True),
-        ((Date(name="d"), Categorical(name="n")), False),
+        ((Date(name="d"), Categorical(name="n")), True),
+        ((Date(name="d"), Ordinal(name="n", values=("Mon", "Tue", "Wed"))), True),
+        ((Date(name="d"), Categorical(name="n", values=("a", "b", "c"))), False),
+        ((Date(name="d"), Categorical(name="n", values=("Mon", "Tue", "c"))), False),
+        ((Date(name="d"), Boolean(name="n")), False),
+        ((Integer(name="d"), Categorical(name="n")), False),
         ((Integer(name="d"), Integer(name="n")), False),
         ((Date(name="d"), Moment(name="n")), False),
     ],

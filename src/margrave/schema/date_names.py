@@ -11,9 +11,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-Part = Literal["weekday", "month", "quarter", "year_quarter", "year_month"]
 
 WEEKDAYS = {
     "en": "monday mon mo|tuesday tue tu tues|wednesday wed we|thursday thu th thur thurs|friday fri fr"
@@ -73,12 +70,12 @@ class NameList:
         numbers: The number of each name as `normalize_name` has it.
     """
 
-    part: Part
+    part: str
     names: tuple[tuple[str, ...], ...]
     numbers: Mapping[str, int]
 
     @classmethod
-    def of(cls, part: Part, words: str) -> NameList:
+    def of(cls, part: str, words: str) -> NameList:
         """That of names parted by blanks, and of numbers parted by bars."""
         names = tuple(tuple(entry.split()) for entry in words.split("|"))
         found = {normalize_name(name): number for number, own in enumerate(names, 1) for name in own}
@@ -92,7 +89,7 @@ NAME_LISTS = tuple(
 )
 
 
-def read_names(texts: Collection[str]) -> tuple[Part, dict[str, int]] | None:
+def read_names(texts: Collection[str]) -> tuple[str, dict[str, int]] | None:
     """Which part of a date some texts name, and which number each name is; None where they are no names.
 
     Args:
@@ -103,14 +100,14 @@ def read_names(texts: Collection[str]) -> tuple[Part, dict[str, int]] | None:
         not among them behind, spelt as these are: MOST_NAMES at most. None as well if they stand for fewer
         than MIN_NAMES numbers.
     """
-    found = _read_plain(texts) or _read_with_year(texts)
-    if found is None or len({found[1][text] for text in texts}) < MIN_NAMES or len(texts) > MOST_NAMES:
+    found = (_read_plain(texts) or _read_with_year(texts)) if len(texts) <= MOST_NAMES else None
+    if found is None or len({found[1][text] for text in texts}) < MIN_NAMES:
         return None
     part, names = found
     return part, names if len(names) <= MOST_NAMES else {text: names[text] for text in texts}
 
 
-def _read_plain(texts: Collection[str]) -> tuple[Part, dict[str, int]] | None:
+def _read_plain(texts: Collection[str]) -> tuple[str, dict[str, int]] | None:
     """Names without a year; None where they are none."""
     if not texts:
         return None
@@ -124,7 +121,7 @@ def _read_plain(texts: Collection[str]) -> tuple[Part, dict[str, int]] | None:
     return None
 
 
-def _read_with_year(texts: Collection[str]) -> tuple[Part, dict[str, int]] | None:
+def _read_with_year(texts: Collection[str]) -> tuple[str, dict[str, int]] | None:
     """Quarters and months with a year in front or behind; None where they are none."""
     for pattern, first in ((YEAR_FIRST, True), (YEAR_LAST, False)):
         matches = [pattern.fullmatch(text.strip()) for text in texts]
@@ -154,7 +151,7 @@ def _read_with_year(texts: Collection[str]) -> tuple[Part, dict[str, int]] | Non
     return None
 
 
-def _read_months(rests: Collection[str]) -> tuple[Part, dict[str, int]] | None:
+def _read_months(rests: Collection[str]) -> tuple[str, dict[str, int]] | None:
     """Months of two digits; None where they are none."""
     if not all(re.fullmatch("0[1-9]|1[0-2]", rest) for rest in rests):
         return None
@@ -190,7 +187,8 @@ def _fill_list(one: NameList, texts: Collection[str], held: Collection[int]) -> 
 def _choose_length(one: NameList, texts: Collection[str]) -> int:
     """The place of most texts among the names of their number: 0 for full names."""
     places = Counter[int]()
-    for text in texts:
+    # Beside abbreviations with a point, names that are short by nature stand without one.
+    for text in [text for text in texts if text.strip().endswith(".")] or texts:
         key = normalize_name(text)
         own = [normalize_name(name) for name in one.names[one.numbers[key] - 1]]
         # A month whose name is short has no abbreviation, so that it says nothing.
@@ -203,7 +201,7 @@ def _choose_spelling(texts: Collection[str]) -> Callable[[str, bool], str]:
     """How a name is spelt as most texts are: its case, and a point behind what is cut short."""
     stripped = [text.strip() for text in texts]
     case = _choose_case(stripped)
-    pointed = 2 * sum(text.endswith(".") for text in stripped) > len(stripped)
+    pointed = any(text.endswith(".") for text in stripped)
 
     def spell(name: str, short: bool) -> str:
         return case(name) + ("." if pointed and short else "")

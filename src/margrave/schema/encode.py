@@ -360,7 +360,7 @@ def _table(
     """Columns in the frame's order; drawn in the schema's, so that the frame's order changes no value."""
     rows = np.zeros(encoded.rows, dtype=np.uint8)
     numbers = agreed_numbers(encoded, schema, frame.dtypes, rng, known)
-    numbers |= draw_parts(encoded, schema, rng, numbers, known)
+    numbers |= draw_parts(encoded, schema, rng, numbers, known, given)
     linked = relative_numbers(encoded, schema, frame.dtypes, rng, numbers, known)
     changed, texts = follow_dates(encoded, schema, rng, numbers, linked, known, given)
     linked |= changed

@@ -31,9 +31,11 @@ from margrave.evaluation.metrics.told_times import find_times
 from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
+from margrave.schema.calendar import NO_PART
 from margrave.schema.columns import Binned, Listed, Temporal
 from margrave.schema.columns.identifier import shape_of
 from margrave.schema.cycles import list_cycles
+from margrave.schema.date_names import read_names
 from margrave.schema.queries import count_ticks
 
 Numbers = NDArray[np.float64]
@@ -458,7 +460,7 @@ def look_first(task: Task) -> list[Finding]:
     found += find_dependencies(_sample_labels(task))
     found += find_missing(*[_find_missing(task, rows) for rows in (True, False)])
     found += find_ranks(columns)
-    found += find_times(columns)
+    found += find_times((*columns, *_read_named(task))) if columns else []
     found += find_calendar(columns)
     found += find_codes(task)
     found += find_spellings(task)
@@ -529,6 +531,26 @@ def _sample_labels(task: Task) -> list[Labels]:
                 codes[codes == (-1 if column.missing_code is None else column.missing_code)] = -1
             found.append(Labels(column.name, *sides))
     return found
+
+
+def _read_named(task: Task) -> Iterator[OrderedColumn]:
+    """Columns of texts that name a part of a date, as numbers; their scale is the part.
+
+    What a text of the synthetic rows alone stands for is NO_PART where it is no name.
+    """
+    for one in _sample_labels(task):
+        column = task.schema[one.name]
+        values = column.values or () if isinstance(column, Listed) else ()
+        held = [values[code] for code in np.unique(one.real) if 0 <= code < len(values)]
+        texts = [value for value in held if isinstance(value, str)]
+        named = read_names(texts) if texts and len(texts) == len(held) else None
+        if named is not None:
+            part, numbers = named
+            told = [numbers.get(str(value), NO_PART) for value in values]
+            # Codes of other values are no name; missing ones are -1, and so the last.
+            told += [NO_PART] * (column.size - len(values))
+            by_code = np.array([*told, np.nan])
+            yield OrderedColumn(one.name, part, by_code[one.real], by_code[one.synthetic])
 
 
 def _find_missing(task: Task, real: bool) -> dict[str, NDArray[np.bool_]]:

@@ -20,7 +20,9 @@ from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.calendar import Instant
 from margrave.schema.columns import Binned, Column, Date, Listed, Moment
+from margrave.schema.constraints.calendar import number_codes
 from margrave.schema.constraints.numbers import NumberRules, number_rules
+from margrave.schema.constraints.rule import Value
 from margrave.schema.constraints.rules import (
     Allowed,
     CalendarRule,
@@ -30,7 +32,6 @@ from margrave.schema.constraints.rules import (
     Ordered,
     Rule,
     Sum,
-    Value,
     Within,
 )
 from margrave.schema.schema import Schema
@@ -199,9 +200,16 @@ def _violate_numbers(rule: Rule, columns: Mapping[str, Column], rows: Rows) -> T
 def _violate_calendar(rule: CalendarRule, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
     """Numbers that are not what dates say, as both are stored; a row without one of them breaks nothing."""
     dated = all(isinstance(columns[name], Date | Moment) for name in rule.dates)
-    if not rows.exact or not dated or not set(rule.names) <= set(rows.numbers):
+    column = columns[rule.number]
+    spelt = bool(rule.pairs) and isinstance(column, Listed)
+    needed = rule.dates if spelt else rule.names
+    if not rows.exact or not dated or not set(needed) <= set(rows.numbers):
         return None
-    values = [rows.numbers[name] for name in rule.names]
+    values = [rows.numbers[name] for name in needed]
+    if spelt:
+        codes = rows.encoded.column(rule.number)
+        told = number_codes(column, rule).astype(np.float64)  # type: ignore[arg-type]  # a listed one
+        values.append(np.where(codes < column.present, told[codes], np.nan))
     there = ~np.isnan(values).any(axis=0)
     instants = [
         Instant.of(own, isinstance(columns[name], Moment))

@@ -1,4 +1,4 @@
-"""Numbers that dates tell: an age by a date of birth, a stay, a weekday. **Not private**."""
+"""Numbers and names that dates tell: an age by a date of birth, a stay, a weekday. **Not private**."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from margrave.evaluation.metrics.findings import ROWS_TRIED, SLACK, Finding, share_kept
 from margrave.evaluation.metrics.orders import OrderedColumn
-from margrave.schema.calendar import UNITS, Instant, list_parts
+from margrave.schema.calendar import PARTS, UNITS, Instant, list_parts
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed
 
 Numbers = NDArray[np.float64]
@@ -25,21 +25,30 @@ def find_times(columns: Sequence[OrderedColumn]) -> list[Finding]:
     """Numbers that are a part of a date, or the time between two, in nearly all real rows: one rule a number.
 
     Args:
-        columns: Both tables' rows, those of each perhaps a sample.
+        columns: Both tables' rows, those of each perhaps a sample; the scale of texts that name a part of a
+            date is that part, one of `margrave.schema.calendar.PARTS`.
     """
     dates = {column.name: column for column in columns if column.scale in ("date", "moment")}
-    numbers = [column for column in columns if column.scale == "number"]
+    numbers = [column for column in columns if column.scale in ("number", *PARTS)]
     rules = list(_list_rules(dates)) if numbers else []
     heads = {name: _instants(column.real[:ROWS_TRIED], column) for name, column in dates.items()}
     told = [_tell(rule, heads) for rule in rules]
     found = []
     for number in numbers:
-        shares = [_share_equal(number.real[:ROWS_TRIED], one) for one in told]
+        shares = [
+            _share_equal(number.real[:ROWS_TRIED], one) if _may_be(number, rule) else 0.0
+            for rule, one in zip(rules, told, strict=True)
+        ]
         best = int(np.argmax(shares)) if shares else 0
         if shares and shares[best] >= MIN_TOLD - SLACK:
             finding = _compare(number, rules[best], dates)
             found += [finding] if finding is not None else []
     return found
+
+
+def _may_be(number: OrderedColumn, rule: CalendarRule) -> bool:
+    """Whether a rule may be about a column: about texts of a part only one of that."""
+    return number.scale == "number" or (isinstance(rule, DatePart) and rule.part == number.scale)
 
 
 def _list_rules(dates: dict[str, OrderedColumn]) -> Iterator[CalendarRule]:

@@ -3,14 +3,15 @@
 Models know nothing of such rules. Numbers and dates are drawn from their bins; then dates are drawn once more
 inside their bins, such that they say what the numbers say, as far as a bin has such dates. Of two dates one
 may leave its bin for it, and what is relative to that moves along: numbers are what people work with, and
-what is released of them is finer. Where no date can be found the number is what the dates say. A text that
+what is released of them is finer. Where no date can be found the number is what the dates say; where it
+cannot be that, as a year is out of its range or a name is not listed, the date leaves its bin. A text that
 names a part of a date stands for its number, and has a code in place of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,12 @@ MOST_SLOTS = 1 << 20
 
 
 def draw_parts(
-    encoded: Encoded, schema: Schema, rng: np.random.Generator, settled: Numbers, known: Mapping[str, Floats]
+    encoded: Encoded,
+    schema: Schema,
+    rng: np.random.Generator,
+    settled: Numbers,
+    known: Mapping[str, Floats],
+    given: Collection[str] = (),
 ) -> dict[str, NDArray[Any]]:
     """Numbers that are parts of a date, and dates drawn in their bins that say these, and what texts do.
 
@@ -46,6 +52,7 @@ def draw_parts(
         rng: Source of randomness.
         settled: Numbers of columns that were drawn before, which stay.
         known: Numbers that are given, by name, NaN where not; columns of which there are some stay.
+        given: Names of columns whose texts stay.
 
     Returns:
         By name, of shape [rows]; anything where the code means missing. Dates that are relative to other
@@ -63,11 +70,12 @@ def draw_parts(
             continue
         own = [rule for rule in rules if rule.date == name and not isinstance(schema[rule.number], Relative)]
         drawn = in_bins(encoded.column(name), column, rng)
-        slots = _Slots.of(column, own)
+        fixed = {*given, *known, *(rule.number for rule in own if not _may_change(rule, schema))}
+        slots = _Slots.of(column, own, [_list_told(rule, schema, fixed) for rule in own])
         if slots is not None:
             codes = np.minimum(encoded.column(name), column.present - 1).astype(np.int64)
             wanted = [_read_told(found | dict(settled), rule, encoded, schema, known) for rule in own]
-            drawn = slots.draw_agreeing(codes, wanted, drawn, rng)
+            drawn = slots.draw_agreeing(codes, wanted, drawn, rng, name not in find_ruled(schema.rules))
         found[name] = drawn
     return found
 
@@ -79,7 +87,7 @@ def _read_told(
     name = rule.number
     column = schema[name]
     if isinstance(column, Listed):
-        own = _number_codes(column, rule).astype(np.float64)
+        own = number_codes(column, rule).astype(np.float64)
         return np.where(own == NO_PART, np.nan, own)[encoded.column(name)]
     values = numbers[name].astype(np.float64)
     given = known.get(name, np.full(len(values), np.nan))
@@ -87,12 +95,45 @@ def _read_told(
     return np.where(np.isnan(given), np.where(absent, np.nan, values), given)
 
 
-def _number_codes(column: Listed, rule: CalendarRule) -> Longs:
+def number_codes(column: Listed, rule: CalendarRule) -> Longs:
     """The number that each code of a column of texts stands for, NO_PART for none: shape [codes]."""
     found = np.full(column.size, NO_PART, dtype=np.int64)
     values = column.values or ()
     found[: len(values)] = rule.read_texts(values)
     return found
+
+
+def _list_told(rule: DatePart, schema: Schema, fixed: Collection[str]) -> Callable[[Longs], Truths]:
+    """A function that says which numbers those of a rule's column can become, none if it is fixed."""
+    column = schema[rule.number]
+    if rule.number in fixed:
+        return lambda told: np.zeros(told.shape, dtype=np.bool_)
+    if isinstance(column, Listed):
+        listed = number_codes(column, rule)
+        return lambda told: np.isin(told, listed)
+    assert isinstance(column, Binned)  # noqa: S101 - relative ones are left out
+    return lambda told: _is_within(column, told)
+
+
+def _is_within(column: Binned, numbers: Longs) -> Truths:
+    """Which numbers are in a column's range, its ends included."""
+    last = float(column.edge_array[-1]) - isinstance(column, Whole)
+    found: Truths = (numbers >= float(column.edge_array[0])) & (numbers <= last)
+    return found
+
+
+def _may_change(rule: CalendarRule, schema: Schema) -> bool:
+    """Whether nothing hangs on a rule's number but what is a part of the same date as well.
+
+    A quarter that follows from a month may change, as the month does.
+    """
+    linked = (name for one in schema.columns if isinstance(one, Relative) for name in (one.name, *one.bases))
+    if rule.number in linked:
+        return False
+    parts = [one for one in schema.rules if isinstance(one, DatePart)]
+    alike = {one.number for one in parts if one.dates == rule.dates}
+    spoken = [one for one in schema.rules if one.about_codes and rule.number in one.names]
+    return all(alike.issuperset(one.names) for one in spoken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +147,7 @@ class _Slots:
         bins: The bin that each begins in, shape [slots].
         weights: How much each weighs among those of its bin, above 0, shape [slots].
         told: What each says of each number, shape [rules, slots].
+        able: Whether the number can become that, of the same shape.
     """
 
     column: Date | Moment
@@ -114,10 +156,19 @@ class _Slots:
     bins: Longs
     weights: Floats
     told: Longs
+    able: Truths
 
     @classmethod
-    def of(cls, column: Date | Moment, rules: Sequence[DatePart]) -> _Slots | None:
-        """Those of a column; None where its range has too many."""
+    def of(
+        cls, column: Date | Moment, rules: Sequence[DatePart], changes: Sequence[Callable[[Longs], Truths]]
+    ) -> _Slots | None:
+        """Those of a column; None where its range has too many.
+
+        Args:
+            column: Of dates or moments.
+            rules: About it.
+            changes: Of each rule, which numbers its own can become.
+        """
         clock = isinstance(column, Moment)
         length = 1 if not clock else HOUR if any(rule.part == "hour" for rule in rules) else DAY
         edges = column.edge_array
@@ -134,35 +185,80 @@ class _Slots:
         told = np.array([rule.tell_number([instant]) for rule in rules], dtype=np.int64)
         # A day without weight comes last, but it comes: a number may ask for just that one.
         weights = np.maximum(weights, 1e-9 * float(weights.max()))
-        return cls(column, length, first, bins.astype(np.int64), weights, told)
+        able = np.array([change(own) for change, own in zip(changes, told, strict=True)])
+        return cls(column, length, first, bins.astype(np.int64), weights, told, able)
 
     def draw_agreeing(
-        self, codes: Longs, wanted: Sequence[Floats], drawn: Longs, rng: np.random.Generator
+        self,
+        codes: Longs,
+        wanted: Sequence[Floats],
+        drawn: Longs,
+        rng: np.random.Generator,
+        leaving: bool = True,
     ) -> Longs:
         """Dates in slots of the rows' bins that say what numbers do, by weight; else as drawn: shape [rows].
+
+        Where a number cannot become what such a date says, the date may be of any bin.
 
         Args:
             codes: The bin of each row, shape [rows].
             wanted: The numbers, NaN where any will do: shape [rows] each.
             drawn: Dates in these bins, whose place inside a slot is kept, shape [rows].
             rng: Source of randomness.
+            leaving: Whether dates may leave their bins at all.
         """
+        numbers = np.array(wanted)
+        asked = ~np.isnan(numbers)
+        chosen = self._choose_most(codes, numbers, asked, rng)
+        if leaving:
+            at = np.where(chosen >= 0, chosen, drawn // self.length - self.first)
+            stuck = (asked & (self.told[:, at] != numbers) & ~self.able[:, at]).any(axis=0)
+            rows = np.flatnonzero(stuck)
+            whole = replace(self, bins=np.zeros_like(self.bins))
+            found = whole._choose_most(np.zeros_like(rows), numbers[:, rows], asked[:, rows], rng)
+            chosen[rows] = np.where(found >= 0, found, chosen[rows])
         result: Longs = drawn.copy()
-        # Which numbers are missing differs by row: each pattern is one search.
-        there = np.array([~np.isnan(one) for one in wanted])
-        for pattern in np.unique(there, axis=1).T:
-            rows = np.flatnonzero((there == pattern[:, None]).all(axis=0))
-            if not pattern.any():
-                continue
-            asked = np.array([one[rows] for one, held in zip(wanted, pattern, strict=True) if held])
-            chosen = self._choose(codes[rows], asked, self.told[pattern], rng)
-            held = chosen >= 0
-            place = drawn[rows[held]] % self.length
-            moved = (self.first + chosen[held]) * self.length + place
-            edges = self.column.edge_array.astype(np.int64)
-            bins = codes[rows[held]]
-            result[rows[held]] = np.clip(moved, edges[bins], edges[bins + 1] - 1)
+        rows = np.flatnonzero(chosen >= 0)
+        moved = (self.first + chosen[rows]) * self.length + drawn[rows] % self.length
+        edges, bins = self.column.edge_array.astype(np.int64), self.bins[chosen[rows]]
+        result[rows] = np.clip(moved, edges[bins], edges[bins + 1] - 1)
         return result
+
+    def _choose_most(self, codes: Longs, numbers: Floats, asked: Truths, rng: np.random.Generator) -> Longs:
+        """As `_choose_asked`; where there is no such slot, one that says as many as are found in turn.
+
+        What cannot follow every date comes first, and then numbers of many values: where a month is wrong a
+        weekday can still be right.
+        """
+        chosen = self._choose_asked(codes, numbers, asked, rng)
+        rows = np.flatnonzero((chosen < 0) & (asked.sum(axis=0) > 1))
+        kept = np.zeros((len(numbers), len(rows)), dtype=np.bool_)
+        pairs = zip(self.able, self.told, strict=True)
+        rank = [(bool(able.all()), -len(np.unique(told))) for able, told in pairs]
+        for place in sorted(range(len(rank)), key=rank.__getitem__):
+            trial = kept.copy()
+            trial[place] = asked[place, rows]
+            found = self._choose_asked(codes[rows], numbers[:, rows], trial, rng)
+            kept = np.where(found >= 0, trial, kept)
+            chosen[rows] = np.where(found >= 0, found, chosen[rows])
+        return chosen
+
+    def _choose_asked(self, codes: Longs, numbers: Floats, asked: Truths, rng: np.random.Generator) -> Longs:
+        """A slot of each row's bin that says the numbers asked for, -1 where there is or is asked for none.
+
+        Args:
+            codes: The bin of each row, shape [rows].
+            numbers: Shape [rules, rows].
+            asked: Which of them, of the same shape.
+            rng: Source of randomness.
+        """
+        chosen: Longs = np.full(len(codes), -1, dtype=np.int64)
+        # Which numbers are asked for differs by row: each pattern is one search.
+        for pattern in np.unique(asked, axis=1).T if len(codes) else ():
+            rows = np.flatnonzero((asked == pattern[:, None]).all(axis=0))
+            if pattern.any():
+                chosen[rows] = self._choose(codes[rows], numbers[:, rows][pattern], self.told[pattern], rng)
+        return chosen
 
     def _choose(self, codes: Longs, asked: Floats, told: Longs, rng: np.random.Generator) -> Longs:
         """A slot of each row's bin that says what is asked, -1 where there is none: shape [rows]."""
@@ -386,22 +482,20 @@ class _Rows:
         Numbers that other rules or columns hang on stay, as do those that are given.
         """
         column = self._schema[rule.number]
-        if not isinstance(column, Binned) or not self._may_change(rule):
+        if not isinstance(column, Binned) or not _may_change(rule, self._schema):
             return
         number = self.read(rule.number)
         told, there = self._tell(rule)
-        last = float(column.edge_array[-1]) - isinstance(column, Whole)
-        within = (told >= float(column.edge_array[0])) & (told <= last)
-        rows = there & within & ~number.absent & self._open(rule.number)
+        rows = there & _is_within(column, told) & ~number.absent & self._open(rule.number)
         number.numbers[rows] = told[rows]
 
     def settle_text(self, rule: CalendarRule) -> None:
         """Make the text what the date says, where the column lists that; a missing one stays missing."""
         column = self._schema[rule.number]
-        if not isinstance(column, Listed) or not self._may_change(rule):
+        if not isinstance(column, Listed) or not _may_change(rule, self._schema):
             return
         told, there = self._tell(rule)
-        numbers, codes = _number_codes(column, rule), self._encoded.column(rule.number)
+        numbers, codes = number_codes(column, rule), self._encoded.column(rule.number)
         # Of several texts for a number the first that the rule names has the place.
         code_of = {value: code for code, value in enumerate(column.values or ())}
         places = {number: code_of[text] for text, number in reversed(rule.pairs) if text in code_of}
@@ -412,18 +506,6 @@ class _Rows:
         wrong = there & (codes < column.present) & (numbers[codes] != told) & (listed[at] == told)
         own = np.array([places[number] for number in listed.tolist()], dtype=codes.dtype)
         self.codes[rule.number] = np.where(wrong, own[at], codes)
-
-    def _may_change(self, rule: CalendarRule) -> bool:
-        """Whether nothing hangs on a rule's number but what is a part of the same date as well.
-
-        A quarter that follows from a month may change, as the month does.
-        """
-        if rule.number in self._linked:
-            return False
-        parts = [one for one in self._schema.rules if isinstance(one, DatePart)]
-        alike = {one.number for one in parts if one.dates == rule.dates}
-        spoken = [one for one in self._schema.rules if one.about_codes and rule.number in one.names]
-        return all(alike.issuperset(one.names) for one in spoken)
 
     def _tell(self, rule: CalendarRule) -> tuple[Longs, Truths]:
         """What the dates of a rule say, and in which rows they are all there: shape [rows] each."""
