@@ -15,8 +15,11 @@ from engine_backends import NOT_HELD, Backends
 
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
+from margrave.measure.discovery.between.calendar import Calendar
 from margrave.schema.calendar import PARTS, UNITS, Instant
+from margrave.schema.columns import Categorical, Date
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed
+from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -164,3 +167,21 @@ def test_dates_stored_as_floats_are_read_without_a_warning() -> None:
         warnings.simplefilter("error")
         found = source.agreements([DatePart("number", "day", "year")], READS)[0]
     assert found.reveal().tolist() == [1, 0, 4]
+
+
+@pytest.mark.needs_extra("ibis")
+def test_names_are_asked_for_where_a_database_has_texts(backends: Backends) -> None:
+    """Texts are compared with no other column there, but what they stand for is."""
+    days = pa.array([dt.date(2024, 1, day) for day in range(1, 8)], pa.date32())
+    named = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+    source = backends.open("ibis-duckdb", pa.table({"day": days, "named": named}))[0]
+    edges, weights = (19_723, 19_730), (7.0,)
+    schema = Schema(
+        (
+            Date(name="day", edges=edges, fine=edges, weights=weights, missing=False),
+            Categorical(name="named", values=tuple(named), missing=False),
+        )
+    )
+    (rule,) = Calendar(source, None, 7.0).find_candidates(schema)  # type: ignore[arg-type]
+    assert rule.words == "named is the weekday of day"
+    assert source.agreements([rule], READS)[0].reveal().tolist() == [7, 0, 0]

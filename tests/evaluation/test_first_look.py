@@ -226,3 +226,23 @@ def test_more_rows_that_agree_are_no_loss_and_what_is_so_by_chance_is_none() -> 
         table["left"] = table["came"]
         table["stay"] = 0
     assert not [name for name in look(made, real).parts if name.startswith("times")]
+
+
+def test_names_of_a_weekday_or_a_month_are_told_by_the_date() -> None:
+    real, made = visits(0), visits(1)
+    for table in (real, made):
+        came = pd.to_datetime(table["came"])
+        table["weekday"], table["month"] = came.dt.strftime("%A"), came.dt.strftime("%b").str.lower()
+        table["note"] = came.dt.strftime("%B %d")  # no list has these
+    kept = look(made, real).parts
+    assert kept["times: weekday is the weekday of came"] == 1.0
+    assert kept["times: month is the month of came"] == 1.0
+    made["weekday"] = np.roll(made["weekday"], 1)
+    made.loc[:599, "month"] = "a month"
+    score = look(made, real)
+    assert score.parts["times: weekday is the weekday of came"] < 0.1
+    assert 0.4 < score.parts["times: month is the month of came"] < 0.5
+    assert any(words.startswith("weekday is the weekday of came in 1") for words in score.words)
+    # Names that are so of no date are no finding.
+    real["weekday"] = np.roll(real["weekday"], 1)
+    assert not [name for name in look(made, real).parts if name.startswith("times: weekday")]
