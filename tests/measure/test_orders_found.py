@@ -135,7 +135,7 @@ def test_an_age_and_an_order_hold_together() -> None:
     rng = np.random.default_rng(0)
     codes = tuple(rng.integers(0, column.size, 4_000).astype(np.uint8) for column in schema.attributes)
     encoded = Encoded(schema.domain, codes)
-    assert follow_dates(encoded, Schema(schema.columns), rng, {}, {}, {}) == {}
+    assert follow_dates(encoded, Schema(schema.columns), rng, {}, {}, {}) == ({}, {})
     table = decode(encoded, schema, rng)
     assert (table["born"].to_numpy() <= table["seen"].to_numpy()).all()
     assert Fraction(int((table["age"].to_numpy() == codes[2]).sum()), 4_000) > Fraction(9, 10)
