@@ -17,7 +17,8 @@ from margrave import Synthesizer
 from margrave.cli.released import column_notes
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.discovery.text import WEIGHT, _complete_shape, _cuts, weight_of
+from margrave.measure.discovery.beginnings import complete_shape, cut_lengths
+from margrave.measure.discovery.text import WEIGHT, weight_of
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
 from margrave.privacy.ledger.ledger import Ledger
@@ -143,7 +144,7 @@ def _code_of(column: Categorical, text: str) -> int:
 
 def test_keys_are_made_anew_in_their_own_pattern(found: tuple[Schema, Ledger, Curator]) -> None:
     schema, _, curator = found
-    assert _kind(schema, "visit", Identifier).shapes == ("V0[0-9]{6}",)
+    assert _kind(schema, "visit", Identifier).shapes == ("V00[0-9]{5}",)
     assert "visit" not in schema.domain.names
     assert not any("visit" in m.clique for m in curator.measurements)
 
@@ -221,8 +222,8 @@ def test_a_table_of_free_text_alone_keeps_a_column() -> None:
     ],
 )
 def test_where_codes_are_cut(shape: str, lengths: tuple[int, ...], endings: tuple[str, ...]) -> None:
-    assert _cuts(shape) == lengths
-    assert tuple(_complete_shape(shape, length) for length in lengths) == endings
+    assert cut_lengths(shape) == lengths
+    assert tuple(complete_shape(shape, length) for length in lengths) == endings
 
 
 STATES = [state for state in find_list(["Ohio", "Iowa", "Utah"])[1] if state != "Puerto Rico"]  # type: ignore[index]

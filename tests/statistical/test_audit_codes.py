@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
@@ -25,7 +26,8 @@ EPSILON = 150.0
 """At which 150 rows are enough for each of the looks."""
 TOGETHER = "values of 2 columns of text together"
 LISTS = "public lists of key"
-LOOKS = {LISTS, "distinct values of key", "keys of key", "shapes of note", TOGETHER, "counts of city"}
+DIGITS = "first digits of key"
+LOOKS = {LISTS, "distinct values of key", "keys of key", DIGITS, "shapes of note", TOGETHER, "counts of city"}
 ALONE = ("city", "icd")
 """Too few columns to be searched together."""
 
@@ -146,9 +148,18 @@ def test_a_text_on_four_public_lists_moves_them_by_what_is_declared(adjacency: A
     assert true == 4 * max(k, 1) ** 2
 
 
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_a_key_moves_first_digits_by_what_is_declared(adjacency: Adjacency) -> None:
+    """So a smaller sensitivity would be a finding; V09 is another cell than that of the key it replaces."""
+    events = _events(adjacency, 0, ("V0900000",))
+    true, declared = next((a.l2_squared, b.l2_squared) for a, b in events if b.what == DIGITS)
+    assert true == declared == (2 if adjacency == "replace_one" else 1)
+
+
 @pytest.mark.parametrize(
     ("fault", "finding"),
     [
+        ("digits", "sensitivity"),
         ("distinct", "sensitivity"),
         ("shape", "sensitivity"),
         ("weights", "sensitivity"),
@@ -157,9 +168,9 @@ def test_a_text_on_four_public_lists_moves_them_by_what_is_declared(adjacency: A
     ],
 )
 def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number of distinct values that counts each twice; shapes that count a row once for each letter; a row
-    that counts whole for each of its texts; a bar as if a row added 1 to a text; public lists as if a text
-    were on one.
+    """First digits that count a key in two cells; a number of distinct values that counts each twice; shapes
+    that count a row once for each letter; a row that counts whole for each of its texts; a bar as if a row
+    added 1 to a text; public lists as if a text were on one.
     """
     if fault == "distinct":
         honest = codes.TextSearch._are_unlike
@@ -171,6 +182,13 @@ def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.
                 return honest(search, column, rest, spread)
 
         monkeypatch.setattr(codes.TextSearch, "_are_unlike", doubled)
+    elif fault == "digits":
+        honest_count = codes.count_digits
+        monkeypatch.setattr(
+            codes,
+            "count_digits",
+            lambda *given: (cells := honest_count(*given)) + np.roll(cells, 1),
+        )
     elif fault == "lists":
         monkeypatch.setattr(codes, "MOST_LISTS", 1)
     elif fault == "weights":
@@ -191,7 +209,7 @@ def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.
         )
     first, second = (_run(table, "add_remove", 0) for table in pair("the same row again", COLUMNS))
     if fault != "shape":
-        keys = ("Georgia",) if fault == "lists" else ()
+        keys = {"lists": ("Georgia",), "digits": ("V0900000",)}.get(fault, ())
         first, second = (_run(table, "add_remove", 0) for table in _pair("add_remove", 0, keys))
     _, found = audited(first, second)
     assert any(finding in text for text in found), found

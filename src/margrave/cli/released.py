@@ -127,6 +127,7 @@ def rule_notes(release: Release) -> list[str]:
 def column_notes(release: Release) -> list[str]:
     """What was found out about columns that a reader of the synthetic rows has to know."""
     from margrave.schema.columns import Binned, Identifier, Listed, Omitted
+    from margrave.schema.columns.identifier import name_shapes
     from margrave.schema.columns.public_lists import lists_used
     from margrave.schema.schema import describe_found_ranges
 
@@ -139,7 +140,8 @@ def column_notes(release: Release) -> list[str]:
         if isinstance(column, Omitted):
             found.append(f"{column.name!r} is left out: {column.reason}")
         if isinstance(column, Identifier):
-            shapes = " or ".join(column.shapes)
+            named, more = name_shapes(column)
+            shapes = " or ".join((*named, *([f"{more} more"] if more else [])))
             found.append(
                 f"{column.name!r} holds new keys of the shape {shapes}; one may be a real one by chance"
             )

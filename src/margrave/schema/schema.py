@@ -33,6 +33,7 @@ from margrave.schema.columns import (
     Time,
     Unknown,
 )
+from margrave.schema.columns.identifier import name_shapes
 from margrave.schema.columns.relative import in_turn
 from margrave.schema.constraints.codes import CodeRules, check_rules, code_rules
 from margrave.schema.constraints.numbers import is_applicable
@@ -107,12 +108,9 @@ def describe_column(column: Column) -> str:
         missing = {True: "may be missing", False: "", None: "missing values to be discovered"}
         parts.append(missing[column.missing])
     else:
-        shapes = (
-            f" of the shape {' or '.join(column.shapes)}"
-            if isinstance(column, Identifier) and column.shapes
-            else ""
-        )
-        parts.append(f"new keys{shapes}")
+        named, more = name_shapes(column) if isinstance(column, Identifier) else ((), 0)
+        shapes = " or ".join((*named, *([f"{more} more"] if more else [])))
+        parts.append("new keys" + (f" of the shape {shapes}" if named else ""))
     return ", ".join(part for part in parts if part)
 
 

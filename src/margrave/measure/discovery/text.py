@@ -38,9 +38,13 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    and which follows from its own text alone: a vector without negative numbers of length at most the root of
    MOST_LISTS. As in 6, the squared sensitivity is MOST_LISTS times that of a marginal. No threshold and no
    delta: the lists are public. Asked where too few values are released to say which list fits.
+9. *first digits*: rows by the shape of their text and the digits at some places of it, over released shapes
+   and all digits that there may be (`margrave.measure.discovery.beginnings`). Shapes and places follow from
+   released counts alone, so the cells are fixed before the look. A text has one shape and one sign at a
+   place, so a row is in one cell at most: as 5, a marginal's sensitivity, no threshold and no delta.
 
-The exact answers of 2 to 5, 7 and 8 are made from the values and their counts, so they are additive on every
-engine on which `Source.value_parts` is; 6 is `Source.unlisted_parts`.
+The exact answers of 2 to 5 and 7 to 9 are made from the values and their counts, so they are additive on
+every engine on which `Source.value_parts` is; 6 is `Source.unlisted_parts`.
 """
 
 from __future__ import annotations
@@ -53,20 +57,29 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from margrave.measure.discovery.beginnings import (
+    Digits,
+    choose_digits,
+    complete_shape,
+    count_digits,
+    cut_lengths,
+    narrow_shapes,
+    rarest_deviations,
+    texts_of,
+    with_prefixes,
+)
 from margrave.measure.discovery.keys import are_distinct
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import FoundTexts, Parts, find_texts, search_values
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Identifier, Listed, Omitted
-from margrave.schema.columns.identifier import cut_shape, shape_of, shape_parts, widen_shape
+from margrave.schema.columns.identifier import shape_of, widen_shape
 from margrave.schema.columns.public_lists import (
     MOST_LISTS,
     choose_list,
@@ -96,8 +109,6 @@ SPREAD, LEAST_MEAN_WEIGHT = 0.15, 0.3
 """How far mean weights of a column's texts differ from each other, about; the least mean reckoned with."""
 EVIDENT = 1.0
 """Noise standard deviations from which a value of a public list, not seen otherwise, has a code."""
-MOST_BEGINNINGS = 1 << 16
-"""Most cells of a look at beginnings; where there were more, a shorter one is looked at."""
 LEAST_REST = 0.02
 """Share of the rows without a code of their own from which more is asked about them."""
 MOSTLY_LISTED = 0.5
@@ -146,7 +157,7 @@ class _Found:
         known: The column with these, or what else it turned out to be; `marginal`, the counts of its codes.
         attribute: Whether it has to stay an attribute.
         rest: Rows without a code after the first look, 0 where there are next to none.
-        shapes: The shapes of their texts.
+        shapes: The shapes of their texts; `noise`, the standard deviation of their counts' noise.
         unlike: Whether nearly every one of them has a text of its own; `coded`, whether most have a shape.
         done: Whether it holds keys or is left out.
         list_name: The public list that its values are from; `fresh`, the other values of that list.
@@ -160,6 +171,7 @@ class _Found:
     attribute: bool
     rest: float = 0.0
     shapes: dict[str, float] = dataclasses.field(default_factory=dict)
+    noise: float = 0.0
     unlike: bool = False
     coded: bool = False
     done: bool = False
@@ -250,12 +262,14 @@ class TextSearch:
             found.list_name, members = fitting
             found.fresh = tuple(sorted(set(members) - set(found.texts.texts)))
         elif not found.attribute:
-            found.shapes = self._shapes(f"shapes of {known.name}", known, "shapes", delta)
+            found.shapes, found.noise = self._shapes(
+                known, "shapes", self.budget.unit * self.weights["shapes"], delta
+            )
             few = self.rows[0] - rest < MOSTLY_LISTED * rest
             found.unlike = few and self._are_unlike(known, rest, spread)
         self.budget.pass_by(looks)
         if found.unlike and not known.values:
-            found.known = self._keys(known, found.shapes, rest, delta_of_keys)
+            found.known = self._keys(found, known, delta_of_keys)
             found.marginal, found.done = None, True
         found.coded = not found.unlike and sum(found.shapes.values()) >= MIN_CODED_SHARE * rest
 
@@ -380,17 +394,19 @@ class TextSearch:
             return known, marginal
         return Omitted(name=known.name, reason=NO_PATTERN if found.unlike else NO_VALUE), None
 
-    def _shapes(self, what: str, column: Categorical, sort: str, delta: Fraction) -> dict[str, float]:
-        """Frequent shapes of texts without a code of their own, and their noisy counts.
+    def _shapes(
+        self, column: Categorical, sort: str, rho: Fraction, delta: Fraction
+    ) -> tuple[dict[str, float], float]:
+        """Frequent shapes of texts without a code of their own, their noisy counts and the noise of these.
 
         **Privacy.** Proof at the head of this file, 2 and 4.
 
         Args:
-            what: The look, in public words.
             column: What is known by now.
             sort: "shapes" by classes of signs, "keys" with what stands in front of the digits.
-            delta: What it may cost of delta.
+            rho: What it may cost of rho; `delta`, of delta.
         """
+        what = f"{sort} of {column.name}"
         self.tell(what)
 
         def exact() -> Parts:
@@ -402,10 +418,9 @@ class TextSearch:
             names = tuple(sorted(found))
             return [(names, np.array([*(found[name] for name in names), 0], dtype=np.int64))]
 
-        rho = self.budget.unit * self.weights["shapes" if sort == "shapes" else "prefixes"]
         # A row is in one cell at most, so that its weight and cells are those of `search_values`.
-        answer, _ = find_texts(what, exact, self.gaussian, self.ledger, rho, delta)
-        return dict(zip(answer.texts, answer.arrays[0][:-1].tolist(), strict=True))
+        answer, sigma = find_texts(what, exact, self.gaussian, self.ledger, rho, delta)
+        return dict(zip(answer.texts, answer.arrays[0][:-1].tolist(), strict=True)), sigma
 
     def _rest(self, column: Categorical) -> Iterable[tuple[str, int]]:
         """Texts that are not listed and have no released beginning, and their rows. **Not private.**"""
@@ -427,17 +442,51 @@ class TextSearch:
     def _count_rest(self, column: Categorical) -> int:
         return sum(1 for _ in self._rest(column))
 
-    def _keys(self, column: Categorical, shapes: dict[str, float], rest: float, delta: Fraction) -> Column:
+    def _keys(self, found: _Found, column: Categorical, delta: Fraction) -> Column:
         """New keys of released shapes where these cover nearly all rows; else the column is left out."""
-        if sum(shapes.values()) < MIN_SHAPED_SHARE * rest:
+        if sum(found.shapes.values()) < MIN_SHAPED_SHARE * found.rest:
             return Omitted(name=column.name, reason=NO_PATTERN)
-        closer = self._shapes(f"keys of {column.name}", column, "keys", delta)
-        if sum(closer.values()) >= MIN_SHAPED_SHARE * rest:
-            shapes = closer
+        # No beginnings of codes will be asked for, so that what these would cost is for both looks at keys.
+        rho = self.budget.unit * self.weights["prefixes"] / 2
+        closer, noise = self._shapes(column, "keys", rho, delta)
+        if sum(closer.values()) >= MIN_SHAPED_SHARE * found.rest:
+            shapes = self._narrow(column, closer, noise, rho, wide=False)
+        else:
+            shapes = self._narrow(column, found.shapes, found.noise, rho, wide=True)
         total = sum(shapes.values())
         shares = {shape: round(count / total, 4) for shape, count in shapes.items()}
         kept = {shape: share for shape, share in shares.items() if share > 0}
         return Identifier(name=column.name, pattern="shape", shapes=tuple(kept), shares=tuple(kept.values()))
+
+    def _narrow(
+        self, column: Categorical, shapes: dict[str, float], noise: float, rho: Fraction, wide: bool
+    ) -> dict[str, float]:
+        """The shapes of keys with those of their first digits that are frequent, and their noisy counts.
+
+        **Privacy.** Proof at the head of this file, 9.
+
+        Args:
+            column: What is known by now.
+            shapes: Released shapes and their noisy counts; `noise`, the standard deviation of these.
+            rho: What it may cost.
+            wide: Whether letters and leading zeros of the shapes are classes, as `widen_shape` has them.
+        """
+        what = f"first digits of {column.name}"
+        looks = choose_digits(shapes, self.gaussian.sigma(rho))
+        if not looks:
+            return shapes
+        self.tell(what)
+        exact = functools.partial(self._digits, column, looks, wide)
+        (noisy,), sigma = self.gaussian.ask([what], rho, exact)
+        return narrow_shapes(shapes, looks, noisy, noise, sigma)
+
+    def _digits(self, column: Categorical, looks: Sequence[Digits], wide: bool) -> list[Counts]:
+        """Rows by shape and first digits, the cells of `count_digits`. **Not private.**"""
+
+        def shape(text: str) -> str:
+            return widen_shape(shape_of(text) or "-") if wide else shape_of(text)
+
+        return [count_digits(looks, ((text, shape(text), count) for text, count in self._rest(column)))]
 
     def _beginnings(
         self, column: Categorical, marginal: NoisyMarginal, shape: str
@@ -446,18 +495,18 @@ class TextSearch:
 
         **Privacy.** Proof at the head of this file, 5.
         """
-        lengths = _cuts(shape)
+        lengths = cut_lengths(shape)
         for length in lengths:
             what = f"beginnings of {column.name}, {length} letters"
-            cells = _texts_of(shape, length)
+            cells = texts_of(shape, length)
             self.tell(what)
             exact = functools.partial(self._begun, column, cells, length)
             rho = self.budget.unit * self.weights["prefixes"] / len(lengths)
             (noisy,), sigma = self.gaussian.ask([what], rho, exact)
             # None of the empty cells is to pass, but for one look in a hundred.
-            bar = max(sigma * _rarest(len(cells)), column.rare * self.rows[0])
+            bar = max(sigma * rarest_deviations(len(cells)), column.rare * self.rows[0])
             found = {cell: float(count) for cell, count in zip(cells, noisy, strict=True) if count >= bar}
-            column, marginal = _with_prefixes(column, marginal, found, sigma, _complete_shape(shape, length))
+            column, marginal = with_prefixes(column, marginal, found, sigma, complete_shape(shape, length))
         return column, marginal
 
     def _begun(self, column: Categorical, cells: tuple[str, ...], length: int) -> list[Counts]:
@@ -526,61 +575,3 @@ def _weigh_looks(looks: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The mean of values by their precision, and its variance."""
     precision = math.fsum(1.0 / variance for _, variance in looks)
     return math.fsum(value / variance for value, variance in looks) / precision, 1.0 / precision
-
-
-def _with_prefixes(
-    column: Categorical, marginal: NoisyMarginal, found: dict[str, float], sigma: float, ending: str
-) -> tuple[Categorical, NoisyMarginal]:
-    """The column and its marginal with codes for more beginnings, behind those that it has."""
-    # Codes of beginnings stand behind those of values and of earlier beginnings.
-    at = len(column.values or ()) + len(column.prefixes)
-    values = np.insert(marginal.values, [at] * len(found), list(found.values()))
-    sigmas = np.insert(marginal.sigmas, [at] * len(found), [sigma] * len(found))
-    prefixes, endings = (*column.prefixes, *found), (*column.endings, *([ending] * len(found)))
-    wider = dataclasses.replace(column, prefixes=prefixes, endings=endings)
-    return wider, NoisyMarginal((column.name,), values, sigmas)
-
-
-def _rarest(cells: int) -> float:
-    """Standard deviations that the noise of none of so many cells exceeds, but for one look in a hundred."""
-    # The normal quantile that one of so many cells exceeds by chance once in a hundred looks.
-    return float(-ndtri(0.01 / cells))
-
-
-def _texts_of(shape: str, length: int) -> tuple[str, ...]:
-    """All beginnings of some length that texts of a shape may have."""
-    return tuple("".join(signs) for signs in itertools.product(*shape_parts(shape)[:length]))
-
-
-def _cuts(shape: str) -> tuple[int, ...]:
-    """Lengths of beginnings to look for, the longer first: where the kind of sign changes, else by thirds."""
-    sorts = [_sort(signs) for signs in shape_parts(shape)]
-    length = len(sorts)
-    spaces = np.cumprod([float(len(signs)) for signs in shape_parts(shape)])
-    # Lengths at which letters turn into digits, say, which is where codes are structured.
-    changes = [place for place, (a, b) in enumerate(pairwise(sorts), 1) if a != b and a != "mark"]
-    if len(changes) == 1 and length - changes[0] > 3:
-        changes.append((changes[0] + length) // 2)
-    if not changes:
-        changes = [length // 3, 2 * length // 3]
-    # The longest beginning whose cells are few enough to be counted.
-    most = int(np.searchsorted(spaces, MOST_BEGINNINGS, side="right"))
-    ends = {min(changes[0], most), min(changes[-1], most)} - {0, length}
-    return tuple(sorted(ends, reverse=True))
-
-
-def _sort(signs: str) -> str:
-    """What sort of sign a place of a shape holds."""
-    if signs[0].isdigit():
-        return "digit"
-    return "letter" if signs[0].isalpha() else "mark"
-
-
-def _complete_shape(shape: str, length: int) -> str:
-    """What is written behind a beginning: nothing where a mark parts the code there or later, else digits.
-
-    A beginning such as I21 of I21.9 is a code by itself. One such as 015 of 01591 is none, so that its last
-    places are drawn, as the shape has them.
-    """
-    marked = any(_sort(signs) == "mark" for signs in shape_parts(shape)[length:])
-    return "" if marked else cut_shape(shape, length)

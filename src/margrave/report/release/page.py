@@ -67,6 +67,7 @@ from margrave.schema.columns import (
     Relative,
     Temporal,
 )
+from margrave.schema.columns.identifier import name_shapes
 from margrave.schema.constraints.rules import CalendarRule, Determines, Ordered, Rule
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema, describe_found_ranges
@@ -247,7 +248,9 @@ def _values(column: Column) -> Markup:
     if isinstance(column, Relative):
         return join(column.sentence)
     if isinstance(column, Identifier):
-        shapes = [join(", " if place else "", mark_name(one)) for place, one in enumerate(column.shapes)]
+        named, more = name_shapes(column)
+        shapes = [join(", " if place else "", mark_name(one)) for place, one in enumerate(named)]
+        shapes += [join(f" and {count(more)} more")] if more else []
         return join("new keys", *([" of the shape ", *shapes] if shapes else []))
     if isinstance(column, Omitted):
         return join("left out", f": {column.reason}" if column.reason else "")

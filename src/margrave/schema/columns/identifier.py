@@ -38,6 +38,11 @@ MAX_CODE_LETTERS = 48
 """Letters up to which a text is taken for a code."""
 LONGEST_HEAD = 8
 """Letters in front of the first digit up to which they are part of the shape as they stand."""
+MOST_TRIES = 30
+"""Draws of keys in turn, none of them new, from which longer ones are drawn. At most half of the texts of a
+shape are keys, so that this happens by chance once in a billion times."""
+MOST_NAMED = 4
+"""Shapes that are named where a column of keys is described; of more it is said how many."""
 LEAST_HEX = 8
 """Hexadecimal digits from which a text is taken for a hash or key and not for a word. Not measured."""
 MEANING = set("\\[]{}.^$*+?()|")
@@ -133,6 +138,36 @@ def cut_shape(shape: str, start: int) -> str:
     """The shape of what stands behind the first `start` letters; "" where nothing does."""
     names = {signs: name for name, signs in CLASSES.items()}
     return _compact([names.get(signs) or _literal(signs) for signs in shape_parts(shape)[start:]])
+
+
+def first_digits(shape: str) -> tuple[int, int]:
+    """Where the first run of places that may hold one digit or another begins and ends; (0, 0) for none.
+
+    Hexadecimal keys have none: their signs are drawn evenly by those who make them.
+
+    Example:
+        >>> first_digits(r"\\+[1-9][0-9] [0-9]{3} [0-9]{7}"), first_digits("V0[0-9]{6}")
+        ((1, 3), (2, 8))
+    """
+    if HEX_CLASS.search(shape):
+        return 0, 0
+    digits = [signs in (CLASSES["[0-9]"], CLASSES["[1-9]"]) for signs in shape_parts(shape)]
+    start = digits.index(True) if any(digits) else len(digits)
+    end = next((place for place in range(start, len(digits)) if not digits[place]), len(digits))
+    return (start, end) if end > start else (0, 0)
+
+
+def fix_signs(shape: str, start: int, signs: str) -> str:
+    """The shape with signs written out in place of what it has from a place on.
+
+    Example:
+        >>> fix_signs(r"\\+[1-9][0-9] [0-9]{7}", 1, "49")
+        '\\\\+49 [0-9]{7}'
+    """
+    names = {signs: name for name, signs in CLASSES.items()}
+    parts = [names.get(one) or _literal(one) for one in shape_parts(shape)]
+    parts[start : start + len(signs)] = [_literal(sign) for sign in signs]
+    return _compact(parts)
 
 
 @lru_cache(maxsize=4096)
@@ -243,6 +278,14 @@ class Identifier(CodelessColumn):
             raise SchemaError(invalid(where, "as many as their shares, above 0", "Leave the shares out."))
 
 
+def name_shapes(column: Identifier) -> tuple[tuple[str, ...], int]:
+    """The most frequent shapes of a column, at most MOST_NAMED, and how many more there are."""
+    # Sorting keeps the order of shapes that are alike frequent.
+    ranked = sorted(zip(column.shares, column.shapes, strict=True), key=lambda one: -one[0])
+    named = tuple(shape for _, shape in ranked[:MOST_NAMED])
+    return named, len(ranked) - len(named)
+
+
 def keys(column: Identifier, rows: int, rng: np.random.Generator, kind: Any = None) -> Any:
     """New keys as an Arrow array, shape [rows]; distinct as far as the storage type can tell them apart.
 
@@ -275,7 +318,7 @@ def _shaped_keys(column: Identifier, rows: int, rng: np.random.Generator) -> lis
     """Distinct texts of the column's shapes, shape [rows]; longer ones where a shape has too few texts."""
     shares = np.array(column.shares)
     chosen = rng.choice(len(shares), rows, p=shares / shares.sum())
-    result, taken = [""] * rows, set[str]()
+    result, taken, fruitless = [""] * rows, set[str](), 0
     for place, shape in enumerate(column.shapes):
         waiting = np.flatnonzero(chosen == place).tolist()
         while 2 * len(waiting) > shape_space(shape):
@@ -288,7 +331,9 @@ def _shaped_keys(column: Identifier, rows: int, rng: np.random.Generator) -> lis
                 else:
                     result[row] = text
                     taken.add(text)
-            if len(left) == len(waiting):  # another shape has taken these texts
-                shape += "[0-9]"
+            # A few may be taken by chance; where all are again and again, another shape has taken them.
+            fruitless = fruitless + 1 if len(left) == len(waiting) else 0
+            if fruitless == MOST_TRIES:
+                shape, fruitless = shape + "[0-9]", 0
             waiting = left
     return result
