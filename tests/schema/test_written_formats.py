@@ -113,8 +113,8 @@ def test_other_texts_vote_for_nothing() -> None:
 
 
 def test_a_cell_votes_once_and_parts_add_up() -> None:
-    texts = [*NUMBERS, *NO_NUMBERS, *DATES, *NO_DATES, None]
-    for read in ("number format", "date format"):
+    texts = [*NUMBERS, *NO_NUMBERS, *DATES, *NO_DATES, "05/2011", "10.2011", None]
+    for read in ("number format", "date format", "month format"):
         whole = spellings(pa.array(texts), read)
         assert whole.shape == (len(SPELLINGS[read]),)
         single = [spellings(pa.array([text], pa.string()), read) for text in texts]

@@ -13,15 +13,21 @@ from margrave.engines.memory import MemorySource
 from margrave.measure.discovery.discover import Discovery
 from margrave.privacy.unit import Adjacency
 
-COLUMNS = ("paid", "born", "people")
+COLUMNS = ("paid", "born", "people", "month")
 Row = dict[str, Any]
 ODD: dict[str, Row] = {
     "a row as all others": {},
-    "another format": {"paid": "1.234,50 €", "born": "31.01.1980", "people": "1.200.000,5"},
+    "another format": {
+        "paid": "1.234,50 €",
+        "born": "31.01.1980",
+        "people": "1.200.000,5",
+        "month": "05/1980",
+    },
     "day and month told apart by nobody else": {"born": "12/31/1980"},
-    "no number and no date": {"paid": "unpaid", "born": "unknown", "people": "many"},
+    "no number and no date": {"paid": "unpaid", "born": "unknown", "people": "many", "month": "1980-37"},
     "no value at all": dict.fromkeys(COLUMNS),
     "a number far off": {"paid": "$999,999,999,999.99", "people": "9,999,999,999"},
+    "a month with a day, and one far off": {"month": "1980-05-31", "born": "1801-01"},
 }
 
 
@@ -29,7 +35,8 @@ def row(owner: int) -> Row:
     """The row of an owner, by a fixed rule."""
     day = datetime.date(1980, 1 + owner % 12, 1 + owner * 7 % 12)
     paid, people = 100 + owner * 37 % 4000 + owner % 100 / 100, 500 + owner * 61 % 3000
-    return {"paid": f"${paid:,.2f}", "born": day.strftime("%m/%d/%Y"), "people": f"{people:,}"}
+    dates = {"born": day.strftime("%m/%d/%Y"), "month": day.strftime("%Y-%m")}
+    return {"paid": f"${paid:,.2f}", "people": f"{people:,}", **dates}
 
 
 AUDIT = LookAudit(COLUMNS, row, ODD, owners=400)
@@ -39,7 +46,7 @@ AUDIT = LookAudit(COLUMNS, row, ODD, owners=400)
 def test_the_look_loses_no_more_than_it_declares(adjacency: Adjacency, k: int) -> None:
     asked, found = AUDIT.run(list(ODD), adjacency, k)
     assert {f"format of {name}" for name in COLUMNS} < set(asked)
-    assert {"bounds of paid", "bounds of born", "bounds of people"} < set(asked)
+    assert {f"bounds of {name}" for name in COLUMNS} < set(asked)
     assert found == []
 
 

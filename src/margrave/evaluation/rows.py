@@ -41,6 +41,7 @@ from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.queries import readings
 from margrave.schema.schema import Schema
+from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.spelling import SPELLINGS, choose_date_format, choose_number_format, spellings
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ def _kind(column: Column, kinds: NDArray[np.int64]) -> Column:
     textual = isinstance(column, Unknown) and column.textual
     marks = kinds[PROFILE.index("mark")]
     present = kinds.sum() - kinds[0] - marks
+    if present and present == _count_months(kinds):
+        return Date(name=column.name)
     for kind, held in CELL_CLASSES.items():
         if textual and kind is Real and not kinds[PROFILE.index("written number")]:
             continue
@@ -156,9 +159,25 @@ def _kind(column: Column, kinds: NDArray[np.int64]) -> Column:
     return Categorical(name=column.name)
 
 
+def _count_months(kinds: NDArray[np.int64]) -> int:
+    """Cells that may be months: numbers such as 10.2011, too, where as many are surely none, as 05.2011."""
+    months, numbers = int(kinds[PROFILE.index("written month")]), int(kinds[PROFILE.index("number")])
+    return months + numbers if months >= numbers else months
+
+
 def _with_format(column: Column, kinds: NDArray[np.int64], sources: Sequence[Source]) -> Column:
     """A text column with the format that most of its numbers or dates fit."""
     written = [kinds[PROFILE.index(f"written {read}")] > 0 for read in ("number", "date", "moment")]
+    if isinstance(column, Date) and kinds[PROFILE.index("written month")] > 0:
+        months = np.sum(
+            [source.spellings(column.name, "month format").reveal() for source in sources], axis=0
+        )
+        alike = int(months.max()) == _count_months(kinds)
+        return (
+            dataclasses.replace(column, format=MONTH_VOTES[int(np.argmax(months))])
+            if alike
+            else Categorical(name=column.name)
+        )
     if not isinstance(column, Binned) or not any(written):
         return column
     read = "date format" if isinstance(column, Temporal) else "number format"

@@ -27,10 +27,11 @@ from margrave.privacy.accounting.renyi import best_order, check_sampled
 from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import Provenance
-from margrave.schema.columns import Binned, Listed, Relative, Unknown
+from margrave.schema.columns import Binned, Date, Listed, Relative, Unknown
 from margrave.schema.frame import Selection
 from margrave.schema.schema import Schema
-from margrave.schema.storage.text import SEPARATORS, TextFormat
+from margrave.schema.storage.months import names_months
+from margrave.schema.storage.text import AS_TEXT, SEPARATORS, TextFormat
 from margrave.select.strategy import Strategy as BaseStrategy
 
 if TYPE_CHECKING:
@@ -376,6 +377,30 @@ def complete_format(text: TextFormat | None, schema: Schema | None, owner: str |
         raise InputError(invalid("format", "of other columns than the owner's", remedy, got=owner))
     listed = () if schema is None else tuple(c.name for c in schema.columns if isinstance(c, Listed))
     return text.with_text(listed)
+
+
+def declare_months(text: TextFormat, schema: Schema | None) -> tuple[TextFormat, Schema | None]:
+    """A schema whose columns with a format of months are dates of it, and a format that leaves them as text.
+
+    What draws days has to know that these are first days of months, so that such a format is the column's.
+
+    Raises:
+        InputError: Such a column is declared to be something else.
+    """
+    months = {name: written for name, written in text.columns.items() if names_months(written)}
+    if not months:
+        return text, schema
+    declared = {} if schema is None else {column.name: column for column in schema.columns}
+    for name, written in months.items():
+        known = declared.get(name, Date(name=name))
+        if not isinstance(known, Date | Unknown):
+            remedy = "Declare it as a date, or leave the format out."
+            raise InputError(invalid("format", "of months for columns of dates alone", remedy, got=name))
+        known = Date(name=name) if isinstance(known, Unknown) else known
+        declared[name] = dataclasses.replace(known, format=written)
+    as_text = {**text.columns, **dict.fromkeys(months, AS_TEXT)}
+    rules = () if schema is None else schema.rules
+    return dataclasses.replace(text, columns=as_text), Schema(tuple(declared.values()), rules)
 
 
 def check_test_seed(seed: int | None, location: LedgerLocation) -> int | None:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.columns import Binned, Whole
+from margrave.schema.columns import Binned, Date, Whole
 from margrave.schema.cycles import Cycle
+from margrave.schema.storage.months import draw_first_days, names_months
 
 Bins = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -26,7 +27,8 @@ def whole_numbers(
 ) -> NDArray[np.int64]:
     """A whole number in each row's bin, shape [rows], on one of the column's grids as their shares say.
 
-    Dates and moments are drawn by their hours and weekdays where these are known.
+    Dates and moments are drawn by their hours and weekdays where these are known, and dates whose texts name
+    no day on the first of a month.
 
     Args:
         bins: Shape [rows].
@@ -36,6 +38,9 @@ def whole_numbers(
         start: What the cycle is to be counted from, shape [rows] or one for all.
     """
     low, high = (end.astype(np.int64) for end in _cells(bins, column, rng))
+    if isinstance(column, Date) and names_months(column.format):
+        edges = column.edge_array.astype(np.int64)
+        return draw_first_days((low, high), (edges[bins], edges[bins + 1]), rng.random(len(bins)))
     cycle = cycle or Cycle.of(column)
     if cycle is None:
         drawn = rng.integers(low, high, dtype=np.int64)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.schema.columns.listed import FALSITIES
 from margrave.schema.storage import clock, forms
+from margrave.schema.storage.months import are_months
 from margrave.schema.storage.spelling import MARKS, are_written_numbers, written_dates
 
 TRUTHS = tuple(FALSITIES)
@@ -18,6 +19,7 @@ TRUTHS = tuple(FALSITIES)
 PROFILE = (
     *("missing", "whole", "number", "date", "moment", "time", "text"),
     *("mark", "padded", "pointed", "written number", "written date", "written moment", *TRUTHS),
+    "written month",
 )
 """The classes: missing, a whole number of at most 2^53, another number, an ISO date, moment or time of day,
 and any other text. The spelling of numbers is that of `storage`, of the others that of `iso`.
@@ -26,9 +28,10 @@ Further kinds of text have classes of their own. A *mark* is one of `schema.stor
 is a whole number that would lose something as a number: a zero in front of other digits (01591), or a plus
 sign in front of seven digits or more. *pointed* is a whole number that is written with a decimal point or an
 exponent (12.0). Numbers, dates and moments in a format of their own (1,234.50, 01/31/2020) are *written*:
-`storage.spelling` says in which. And there are truth values, by how they are spelt."""
+`storage.spelling` says in which. There are truth values, by how they are spelt. And a *written month* is a
+year and a month alone (2011-05, 05/2011), see `storage.months`; 10.2011 is a number, as others may be."""
 MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *OTHERS = range(len(PROFILE))
-WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE = OTHERS
+WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE, WRITTEN_MONTH = OTHERS
 PADDED_NUMBER = r"^([+-]?0[0-9]+|\+[0-9]{7,})$"
 POINTED_NUMBER = r"[.eE]"
 
@@ -80,6 +83,7 @@ def classes(distinct: Any) -> NDArray[np.int64]:
     # The order decides: a text is of the last class that claims it, so the strictest ways to read it come
     # last.
     _mark_written(result, distinct, np.flatnonzero(text))
+    result[are_months(distinct)] = WRITTEN_MONTH
     result[text & _is_in(distinct, MARKS)] = MARK
     for place, word in zip(TRUE, TRUTHS, strict=True):
         result[text & _is_in(distinct, (word, FALSITIES[word]))] = place

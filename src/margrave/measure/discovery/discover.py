@@ -20,6 +20,7 @@ from margrave.measure.discovery.kinds import (
     may_be_written,
     settle_format,
     settle_kind,
+    settle_months,
     votes_on_numbers,
 )
 from margrave.measure.discovery.numeric import SHARES, NumericDiscovery, is_narrow
@@ -379,13 +380,15 @@ class Discovery:
         if not isinstance(column, Binned) or column.format:
             return column
         if votes := may_be_written(column, profile, sigma):
-            noisy, sigma = self._look(
+            found = self._look(
                 f"format of {column.name}",
                 lambda: self._source.spellings(column.name, votes).reveal(),
                 unit * SHARES["format"],
                 False,
             )
-            return settle_format(column, noisy, sigma, told)
+            if votes == "month format":
+                return settle_months(column, *found, profile, told)
+            return settle_format(column, *found, told)
         return dataclasses.replace(column, format="")
 
     def _complete(

@@ -1,6 +1,6 @@
 """What a noisy profile says about a column: its kind where that is open, and whether values are missing.
 
-settle_format: in which format its numbers or dates are written, by votes of its cells.
+settle_format, settle_months: in which format its numbers, dates or months are written, by votes of its cells.
 as_written: how the numbers and missing values of a text column are written, by votes of its cells.
 
 **Privacy.** Unit and adjacency: the ledger's. Each look is a histogram over a public list of spellings
@@ -37,6 +37,7 @@ from margrave.schema.columns import (
 )
 from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
+from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.spelling import MARKS, SPELLINGS, choose_date_format, choose_number_format
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ PADDED_SHARE = 0.002
 """Least share of the rows with a needless zero in front that makes a column of digits one of codes."""
 
 MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *OTHERS = range(len(PROFILE))
-WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE = OTHERS
+WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE, WRITTEN_MONTH = OTHERS
 
 
 def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
@@ -101,7 +102,7 @@ def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Col
 
 
 def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> str:
-    """Which votes on formats a column asks for, "number format" or "date format"; "" for none.
+    """Which votes a column asks for: "number format", "date format" or "month format"; "" for none.
 
     Post-processing of a released profile.
 
@@ -117,6 +118,10 @@ def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> 
     )
     if isinstance(column, SpeltNumber) and noisy[written].max() > evident:
         return "number format"
+    dates = noisy[[DATE, MOMENT, WRITTEN_DATE, WRITTEN_MOMENT]]
+    # Where days are written as well, these would be lost if all were read as months.
+    if isinstance(column, Date) and noisy[WRITTEN_MONTH] > max(evident, _together(dates, evident)):
+        return "month format"
     dated = _together(noisy[[WRITTEN_DATE, WRITTEN_MOMENT]], evident)
     return "date format" if isinstance(column, Date | Moment) and dated > evident else ""
 
@@ -151,6 +156,31 @@ def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float, told
     return kind(name=column.name, format=written, strict=False, **known)  # type: ignore[arg-type]
 
 
+def settle_months(
+    column: Binned, noisy: NDArray[np.float64], sigma: float, profile: NDArray[np.float64], told: bool
+) -> Column:
+    """The column of months with the format of nearly all its texts, or one of codes where there is none.
+
+    Post-processing of released counts.
+
+    Args:
+        column: Of dates.
+        noisy: Noisy counts of MONTH_VOTES, shape [votes].
+        sigma: Standard deviation of their noise.
+        profile: Noisy counts in the order of `PROFILE`.
+        told: Whether the column was declared to be of dates, which it then stays.
+    """
+    best = int(np.argmax(noisy))
+    others = np.delete(noisy, best)
+    # Numbers are months if all texts are written as 10.2011 is.
+    if MONTH_VOTES[best] != "%m.%Y":
+        others = np.append(others, profile[NUMBER])
+    slips = max(CERTAIN_DEVIATIONS * sigma, MAX_SLIP_SHARE * float(noisy.sum()))
+    if _together(others, slips) > slips and not told:
+        return Categorical(name=column.name, missing=column.missing, strict=False)
+    return dataclasses.replace(column, format=MONTH_VOTES[best])
+
+
 def _truths(column: Boolean, noisy: NDArray[np.float64], missing: bool) -> Boolean:
     """A column of truth values, spelt as most of its texts are, if there are any."""
     votes = noisy[TRUE]
@@ -173,10 +203,14 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     moments = _together(noisy[[MOMENT, WRITTEN_MOMENT]], evident)
     # In a column of moments a date stands for the moment it begins.
     date = dates if moments > evident else 0.0
+    later = _count_later_months(noisy, evident)
+    numbers = [WHOLE, POINTED, PADDED, WRITTEN_NUMBER] + [NUMBER] * (not later)
     held = {
-        "number": _together(noisy[[WHOLE, NUMBER, POINTED, PADDED, WRITTEN_NUMBER]], evident),
+        "number": _together(noisy[numbers], evident),
         "date": dates - date,
         "moment": moments + date,
+        # One class more whose noise adds up would make twice as many columns seem mixed: bench/LOG.md.
+        "month": later + float(noisy[WRITTEN_MONTH]) * bool(noisy[WRITTEN_MONTH] > evident),
         "time": float(noisy[TIME]),
         "truth": _together(noisy[TRUE], evident),
     }
@@ -197,7 +231,7 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
         return Categorical(name=name, missing=missing, strict=False)
     mark = MARKS[0] if noisy[MARK] > max(present, float(noisy[MISSING])) else ""  # which one is asked later
     if main != "number" and held[main] > evident:
-        if main == "date":
+        if main in ("date", "month"):
             return Date(name=name, missing=missing, mark=mark, strict=False)
         kind = Moment if main == "moment" else Time
         return kind(name=name, missing=missing, mark=mark, strict=False)
@@ -206,6 +240,12 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))
     spelling = "0.0" if pointed else ""  # how many decimals there are is asked later
     return Integer(name=name, missing=missing, mark=mark, spelling=spelling, strict=False)
+
+
+def _count_later_months(noisy: NDArray[np.float64], evident: float) -> float:
+    """Numbers that are months beside 01.2011 to 09.2011, as 10.2011 is; 0 where there are more of them."""
+    held = float(noisy[NUMBER])
+    return held if evident < held <= noisy[WRITTEN_MONTH] else 0.0
 
 
 def _is_empty(noisy: NDArray[np.float64], evident: float) -> bool:

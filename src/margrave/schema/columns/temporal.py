@@ -137,7 +137,8 @@ class Date(Temporal):
         strict: Whether a value outside the bounds ends the run with an error (the default) or counts in the
             nearest bin (False).
         format: How texts have the date, if not as ISO 8601, as in "%m/%d/%Y" or "%-d.%-m.%y"; left
-            out, it is found, but not between strict bounds.
+            out, it is found, but not between strict bounds. One without a day, as in "%Y-%m", means that
+            each date is the first of a month, and only such days are drawn.
         weekdays: A weight of each day of the week, Monday first, by which days are drawn inside a bin, as in
             (1, 1, 1, 1, 1, 0, 0); left out, it is discovered together with the bins.
         binning, rare, fine, weights, grids: As for `Integer`.

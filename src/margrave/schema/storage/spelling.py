@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.schema.storage import clock, forms
+from margrave.schema.storage.months import MONTH_VOTES, move_to_first_days, names_months, vote_on_months
 from margrave.schema.storage.text import (
     CLOCK,
     FIRST_YEAR_OF_TWO_DIGITS,
@@ -345,11 +346,12 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "mark": MARKS,
     "number format": tuple(" ".join((before, core, behind)) for (before, behind), core in NUMBER_VOTES),
     "date format": tuple(" ".join(map(str, vote)) for vote in DATE_VOTES),
+    "month format": MONTH_VOTES,
 }
 """The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
 offset from UTC counts as +00:00. Numbers go by their digits behind the point, "" for more of them and for
 those with an exponent; marks are texts that stand for a missing value. Those of formats are the classes that
-vote on them: NUMBER_VOTES and DATE_VOTES."""
+vote on them: NUMBER_VOTES, DATE_VOTES and MONTH_VOTES."""
 NUMBER_SPELLING = re.compile(rf"|0|0\.(?=.{{1,{DIGITS}}}$)0*#*")
 DATE_LETTERS = 10
 """Letters of a date, YYYY-MM-DD, in front of the time of a moment."""
@@ -362,7 +364,7 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
 
     Args:
         array: An Arrow array.
-        read: "moment", "time", "number" or "mark"; or "number format" or "date format".
+        read: "moment", "time", "number" or "mark"; or "number format", "date format" or "month format".
         name: The column's name, for the error.
     """
     known = SPELLINGS[read]
@@ -402,6 +404,7 @@ PLACES: dict[str, Callable[[Any], NDArray[np.int64]]] = {
     "mark": lambda distinct: _places(distinct, MARKS),
     "number format": vote_on_numbers,
     "date format": vote_on_dates,
+    "month format": vote_on_months,
 }
 """Finds the place of each text among the spellings of a reading, -1 for none."""
 
@@ -421,7 +424,9 @@ def write_format(values: Any, read: str, written: str, spelling: str) -> Any:
         texts = spell_numbers(distinct, spelling) if spelling else _number_texts(distinct)
         found = [number_style(written).write(text) for text in texts.to_pylist()]
     elif read == "date":
-        found = [date_format(written, "format").write(clock.date_text(day)) for day in distinct.to_pylist()]
+        days = np.asarray(distinct.to_numpy(zero_copy_only=False))
+        days = move_to_first_days(days) if names_months(written) else days
+        found = [date_format(written, "format").write(clock.date_text(day)) for day in days.tolist()]
     else:
         moments = respelt(np.asarray(distinct.to_numpy(zero_copy_only=False)), read, spelling)
         found = [date_format(written, "format").write(text) for text in moments]

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from margrave.errors import InputError, invalid
+from margrave.schema.storage.months import names_months
 
 SPACES = "[ \u00a0\u202f]"
 """Blanks that part groups of digits: the space, the no-break space and the narrow no-break space."""
@@ -214,7 +215,7 @@ class DateFormat:
         """Texts in ISO form where they are dates of this format, perhaps with a time, and which are.
 
         A time is hours and minutes, with seconds or without, of 24 hours or of 12 with AM or PM behind.
-        Whether there is such a day is not checked here.
+        Whether there is such a day is not checked here. A format without a day means the first one.
 
         Args:
             texts: An Arrow array of text without nulls.
@@ -228,7 +229,9 @@ class DateFormat:
         sound, month = pc.is_valid(parts), get("month")
         if self._month_field() not in ("%m", "%-m"):
             month = _number_months(month)
-        date = join_texts("-", _full_year(get("year")), _two_digits(month), _two_digits(get("day")))
+        first = pa.scalar("01", pa.large_string())
+        day = first if names_months(self.pattern) else _two_digits(get("day"))
+        date = join_texts("-", _full_year(get("year")), _two_digits(month), day)
         hour = _two_digits(_full_hour(get("hour"), get("half")))
         moment = join_texts(" ", date, join_texts("", join_texts(":", hour, get("minute")), get("second")))
         return pc.if_else(sound, pc.if_else(pc.equal(get("hour"), ""), date, moment), texts), sound
@@ -305,11 +308,11 @@ def _full_hour(hour: Any, half: Any) -> Any:
 
 
 def date_format(pattern: str, param: str) -> DateFormat:
-    """A date format, found to name the day, the month and the year once each.
+    """A date format, found to name the day, the month and the year once each, or a month and a year alone.
 
     Args:
-        pattern: Such as "%d.%m.%Y", "%-m/%-d/%y", "%d-%b-%Y" or "%Y%m%d"; with " %p" behind where times of
-            day have AM or PM, or " %-H" where their hours have no leading zeros.
+        pattern: Such as "%d.%m.%Y", "%-m/%-d/%y", "%d-%b-%Y", "%Y%m%d" or "%m/%Y"; with " %p" behind where
+            times of day have AM or PM, or " %-H" where their hours have no leading zeros.
         param: What the pattern is, for the error.
 
     Raises:
@@ -321,8 +324,13 @@ def date_format(pattern: str, param: str) -> DateFormat:
     kinds = {"%d": "d", "%-d": "d", "%Y": "y", "%y": "y", **dict.fromkeys(MONTH_FIELDS, "m")}
     fields = sorted(kinds.get(part, "?") for part in parts if part.startswith("%"))
     between = "".join(part for part in parts if not part.startswith("%"))
-    if fields != ["d", "m", "y"] or re.search(r"[0-9a-zA-Z%]", between):
-        remedy = "Try '%d.%m.%Y', '%m/%d/%Y', '%d/%m/%y' or, with English names of months, '%d %b %Y'."
+    timed_months = (half or short) and names_months(pattern)
+    named = fields in (["d", "m", "y"], ["m", "y"]) and not timed_months
+    if not named or re.search(r"[0-9a-zA-Z%]", between):
+        remedy = (
+            "Try '%d.%m.%Y', '%m/%d/%Y', '%d/%m/%y' or, with English names of months, '%d %b %Y'; for months "
+            "without a day '%Y-%m'."
+        )
         raise InputError(invalid(param, "a date format of %d, %m and %Y", remedy, got=given))
     return DateFormat(pattern, half, short)
 
@@ -375,8 +383,8 @@ class TextFormat:
             leading zero.
             None means as ISO 8601 has them, 2024-12-31; such dates are always read.
         columns: Formats of single columns by name: an example of a number, as in "$1,234.50", "1.234,5 €" or
-            "32%"; a date format as in "%m/%d/%y" or "%Y%m%d"; or "text" for cells that are taken as they
-            stand. The column that says whose row it is has none.
+            "32%"; a date format as in "%m/%d/%y", "%Y%m%d" or "%Y-%m"; or "text" for cells that are taken as
+            they stand. The column that says whose row it is has none.
 
     Raises:
         InputError: A part is not of this form.
@@ -415,9 +423,10 @@ class TextFormat:
             raise InputError(invalid("names", "distinct, and of a file without a header", remedy))
         if self.dates is not None:
             date_format(self.dates, "dates")
-            if are_joined(self.dates):
+            if are_joined(self.dates) or names_months(self.dates):
                 constraint = (
-                    "a date format with marks between its numbers, since numbers are written so as well"
+                    "a date format of %d, %m and %Y with marks between, since other cells are written "
+                    "otherwise as well"
                 )
                 remedy = f"Say it of its column: --format NAME={self.dates}, or columns={{'NAME': ...}}."
                 raise InputError(invalid("dates", constraint, remedy, got=self.dates))
@@ -491,7 +500,7 @@ class TextFormat:
         written = self.columns.get(name)
         if written is None or written == AS_TEXT:
             return None
-        if "%d" in written or "%-d" in written:
+        if "%d" in written or "%-d" in written or names_months(written):
             return date_format(written, f"format of column {name!r}")
         return number_format(written, f"format of column {name!r}", self.decimal)
 
