@@ -60,6 +60,7 @@ PARTS: Mapping[str, Patches] = {
     "labels": {f"{MIXTURE}._judge_refinements": lambda _, __, best: replace(best.setting, refinements=False)},
     "judge_of_labels": {f"{MIXTURE}._judge_refinements": lambda _, __, best: best.setting},
     "counts_of_rows_as_of_the_model": {f"{DRAWING}.MAX_WORK": 0.0},
+    "what_another_attribute_fixes": {"margrave.models.auto.find_determined": lambda *_: []},
 }
 """What is replaced, by where it stands, to leave a part out."""
 
