@@ -17,6 +17,7 @@ from margrave.schema.columns.base import Column
 from margrave.schema.constraints.rules import DatePart, Elapsed, Ordered, Rule, rule_from_json
 from margrave.schema.encode import decode, encode
 from margrave.schema.encoded import Encoded, code_dtype
+from margrave.schema.frame import Frame
 from margrave.schema.schema import Schema, describe_rule
 from margrave.schema.storage.clock import DAY
 
@@ -83,6 +84,24 @@ def test_an_age_and_a_date_of_birth_agree_in_every_row() -> None:
     assert 0.5 < moved[both].mean() < 0.98
     assert not moved[~both].any()
     assert in_own_bin(SEEN, table["seen"], encoded.column("seen").astype(int)).all()
+
+
+def test_an_age_and_a_month_of_birth_agree_in_every_row() -> None:
+    """A birth is the first day of a month, and so is one that had to move."""
+    born = dataclasses.replace(BORN, format="%Y-%m")
+    schema = Schema((born, SEEN, AGE), rules=(AGE_RULE,))
+    table = decode(
+        encoded_of(schema, 4_000), schema, np.random.default_rng(1), Frame("arrow", {"born": "large_string"})
+    )
+    texts = table.column("born").to_pylist()
+    assert all(text is None or len(text) == 7 for text in texts)
+    seen = [(day.year, day.month) for day in table.column("seen").to_pylist()]
+    pairs = zip(texts, seen, table.column("age").to_pylist(), strict=True)
+    held = [(text, at, age) for text, at, age in pairs if text is not None and age is not None]
+    assert len(held) > 3_000
+    # On any day of a month the first of it is over.
+    told = [at[0] - int(text[:4]) - (at[1] < int(text[5:])) for text, at, _ in held]
+    assert told == [age for _, _, age in held]
 
 
 def test_a_date_stays_in_its_bin_where_that_has_one() -> None:

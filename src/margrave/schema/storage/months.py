@@ -80,6 +80,13 @@ def move_to_first_days(days: Days) -> Days:
     return _first_day(_month_of(days))
 
 
+def narrow_to_first_days(low: Days, high: Days) -> tuple[Days, Days]:
+    """The first and the last first day of a month in each range, both ends included; in order where there is
+    one."""
+    first, last = _months_between(low, high + 1)
+    return _first_day(first), _first_day(last)
+
+
 def _months_between(low: Days, high: Days) -> tuple[Days, Days]:
     """The first and the last month, since January 1970, whose first day is from low on and before high."""
     return _month_of(low - 1) + 1, _month_of(high - 1)
