@@ -302,7 +302,7 @@ def test_noise_far_out_does_not_ruin_the_mean_of_a_difference() -> None:
         )
         made = synthesizer.fit(table).sample_arrow(8_000, rng=np.random.default_rng(0))
         stay = (made["left"].to_numpy() - made["came"].to_numpy()).astype(int)
-        # Without fading a few rows years out add .2 to 3.2 days to the mean. How wide the cells near 0 are, and
-        # so the mean itself, hangs on the ranges of both dates, which noise moves.
+        # Without fading a few rows years out add .2 to 3.2 days to the mean. How wide the cells near 0 are,
+        # and so the mean itself, hangs on the ranges of both dates, which noise moves.
         assert stay[stay > 31].sum() < 0.1 * len(stay)
         assert np.percentile(stay, 99) < 16

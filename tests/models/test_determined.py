@@ -395,22 +395,25 @@ def test_of_both_attributes_that_changes_which_leaves_measured_pairs_nearer() ->
     assert [(one.name, one.by) for one in found] == [("fine", "coarse")]
 
 
-def test_a_change_that_ruins_other_pairs_is_left() -> None:
-    rng, rows = np.random.default_rng(2), draw_fine()
-    tables = measure(rows, 20.0)
-    own = [t for t in tables if t.clique == ("fine", "coarse")]
-    # All else says that `fine` and `coarse` have nothing to do with what goes with the other.
-    shuffled = Encoded(FINE, (rows.column("fine"), *(rng.permutation(part) for part in rows.columns[1:])))
-    near = rows.column("near")
-    mixed = Encoded(FINE, (shuffled.column("fine"), rows.column("coarse"), near, rows.column("far")))
-    others = [t for t in measure(mixed, 2.0) if t.clique != ("fine", "coarse")]
+def test_a_change_that_ruins_other_pairs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    fine, coarse = rng.integers(0, 40, ROWS), rng.integers(0, 4, ROWS)
+    near = np.where(rng.random(ROWS) < 0.9, coarse, rng.integers(0, 4, ROWS))
+    far = np.where(rng.random(ROWS) < 0.9, fine // 8, rng.integers(0, 5, ROWS))
+    apart = Encoded(FINE, tuple(part.astype(np.uint8) for part in (fine, coarse, near, far)))
+    # One pair says that `fine` fixes `coarse`, and all others that they have nothing to do with each other.
+    own = [t for t in measure(draw_fine(), 20.0) if t.clique == ("fine", "coarse")]
+    others = [t for t in measure(apart, 2.0) if t.clique != ("fine", "coarse")]
 
     class Exact(DeterminedModel):
         def project(self, clique):  # type: ignore[no-untyped-def]
-            return count(mixed, *clique)
+            return count(apart, *clique)
 
     model = Exact(Independent().fit(FINE, others, total=ROWS), ())
+    monkeypatch.setattr("margrave.models._determined.CONSISTENT", np.inf)
     assert find_determined(model, pool(FINE, [*own, *others]), {}) == []
+    monkeypatch.setattr("margrave.models._determined.MOST_RUINED", np.inf)
+    assert len(find_determined(model, pool(FINE, [*own, *others]), {})) == 1
 
 
 def test_large_tables_take_what_changes_to_depend_on_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
