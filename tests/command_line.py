@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import io
 import sys
 from dataclasses import dataclass
@@ -12,10 +13,14 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import typer.main
 
 from margrave.cli.app import main
 from margrave.methods import METHODS
 from margrave.privacy.unit import Adjacency
+
+make_command = functools.cache(typer.main.get_command)
+"""The command line as the parser has it: made once, and not again at each call in one process."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ def call(*args: object) -> Done:
     argv = ["margrave", *(str(arg) for arg in args)]
     with (
         mock.patch.object(sys, "argv", argv),
+        mock.patch.object(typer.main, "get_command", make_command),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
