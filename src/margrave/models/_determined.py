@@ -212,9 +212,7 @@ class DeterminedModel(DelegatingModel["protocols.Model"]):
         # Cells are as likely as before, times by how much the pair's own shares differ from the model's.
         factors = one.shares * lines / np.maximum(before, 1e-300)
         names, codes = columns[one.name].astype(np.int64), columns[one.by]
-        counts = np.zeros(before.T.shape)
-        np.add.at(counts, (names, codes), 1.0)
-        wanted = counts * np.where(before > 0.0, factors, 0.0).T
+        wanted = _tabulate(names, codes, before.T.shape) * np.where(before > 0.0, factors, 0.0).T
         # Where none of the codes goes with the given one, those are taken that usually do.
         lost = wanted.sum(axis=1) <= 0.0
         wanted[lost] = (one.shares * lines).T[lost]
@@ -238,21 +236,26 @@ def _change_codes(keys: Codes, codes: Codes, table: Floats, rng: np.random.Gener
     """
     lines = keys.astype(np.int64)
     found = round_counts(lines, order_by_group(lines, len(table)), table, rng)
-    wanted, held = np.zeros(table.shape, dtype=np.int64), np.zeros(table.shape, dtype=np.int64)
-    np.add.at(wanted, (np.repeat(found.keys, np.diff(found.firsts)), found.codes), 1)
-    np.add.at(held, (lines, codes), 1)
+    wanted = _tabulate(np.repeat(found.keys, np.diff(found.firsts)), found.codes, table.shape)
+    held = _tabulate(lines, codes, table.shape)
     order = rng.permutation(len(codes))
     cells = (lines * table.shape[1] + codes)[order]
-    order, cells = order[(by := np.argsort(cells, kind="stable"))], cells[by]
+    by = order_by_group(cells, table.size)
+    order, cells = order[by], cells[by]
     # The first rows of each cell stay, as many as it may have.
     rank = np.arange(len(cells)) - np.searchsorted(cells, cells)
-    moved = order[rank >= wanted.ravel()[cells]]
-    moved = rng.permutation(moved)
-    moved = moved[np.argsort(lines[moved], kind="stable")]
+    moved = rng.permutation(order[rank >= wanted.ravel()[cells]])
+    moved = moved[order_by_group(lines[moved], len(table))]
     lacking = np.maximum(wanted - held, 0)
     result: Codes = codes.copy()
     result[moved] = np.repeat(np.tile(np.arange(table.shape[1]), len(table)), lacking.ravel())
     return result
+
+
+def _tabulate(lines: NDArray[Any], codes: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """How many rows have each line and code, of a shape [lines, codes]."""
+    cells = lines.astype(np.int64) * shape[1] + codes
+    return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def restore_determined(

@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 WEEKDAYS = {
     "en": "monday mon mo|tuesday tue tu tues|wednesday wed we|thursday thu th thur thurs|friday fri fr"
@@ -89,18 +90,20 @@ NAME_LISTS = tuple(
 )
 
 
-def read_names(texts: Collection[str]) -> tuple[str, dict[str, int]] | None:
-    """Which part of a date some texts name, and which number each name is; None where they are no names.
+def read_names(values: Collection[Any]) -> tuple[str, dict[str, int]] | None:
+    """Which part of a date some values name, and which number each name is; None where they are no names.
 
     Args:
-        texts: Different ones: all of a column.
+        values: Different ones: all of a column. Where one is no text, they are no names.
 
     Returns:
         The part, one of `margrave.schema.calendar.PARTS`, and the number of each text, with names that are
         not among them behind, spelt as these are: MOST_NAMES at most. None as well if they stand for fewer
         than MIN_NAMES numbers.
     """
-    found = (_read_plain(texts) or _read_with_year(texts)) if len(texts) <= MOST_NAMES else None
+    texts = [value for value in values if isinstance(value, str)]
+    able = len(texts) == len(values) <= MOST_NAMES
+    found = (_read_plain(texts) or _read_with_year(texts)) if able else None
     if found is None or len({found[1][text] for text in texts}) < MIN_NAMES:
         return None
     part, names = found

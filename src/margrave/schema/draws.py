@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.columns import Binned, Date, Whole
+from margrave.schema.columns import Binned, Whole
 from margrave.schema.cycles import Cycle
-from margrave.schema.storage.months import draw_first_days, names_months
+from margrave.schema.storage.months import draw_first_days
 
 Bins = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -38,7 +38,7 @@ def whole_numbers(
         start: What the cycle is to be counted from, shape [rows] or one for all.
     """
     low, high = (end.astype(np.int64) for end in _cells(bins, column, rng))
-    if isinstance(column, Date) and names_months(column.format):
+    if column.has_months:
         edges = column.edge_array.astype(np.int64)
         return draw_first_days((low, high), (edges[bins], edges[bins + 1]), rng.random(len(bins)))
     cycle = cycle or Cycle.of(column)

@@ -86,9 +86,12 @@ def doubts_of(column: Column) -> Floats:
     Args:
         column: One that `scores_of` has numbers of.
     """
-    found = MODEL_DOUBT * weight_doubts_of(column)
-    if isinstance(column, SpeltNumber) and column.noise > 0.0 and not column.strict:
-        found[: column.present] += _doubts_beyond(column)
+    found = np.zeros(column.size)
+    if isinstance(column, SpeltNumber) and column.noise > 0.0:
+        numbers, _, doubts = _moments(column)
+        found[: column.present] = MODEL_DOUBT * doubts
+        if not column.strict:
+            found[: column.present] += _doubts_beyond(column, numbers)
     return found
 
 
@@ -339,13 +342,13 @@ def _unfade(column: SpeltNumber, starts: Floats, ends: Floats, weights: Floats) 
     return np.divide(weights, factors, out=np.zeros(len(weights)), where=factors > 0.0)
 
 
-def _doubts_beyond(column: SpeltNumber) -> Floats:
-    """The part of `doubts_of` that is due to rows beyond either end, shape [bins]."""
+def _doubts_beyond(column: SpeltNumber, numbers: Floats) -> Floats:
+    """The part of `doubts_of` that is due to rows beyond either end, shape [bins]; numbers: of the bins."""
     starts, ends, weights, bins = _cells(column)
     weights = _weigh_empty(weights, ends - starts, bins, column.present)
     held = np.bincount(bins, weights, column.present)
     expected, doubts = _unfade(column, starts, ends, weights), np.zeros(column.present)
-    outside, numbers = BEYOND * column.noise, _moments(column)[0][bins]
+    outside, numbers = BEYOND * column.noise, numbers[bins]
     cell, square = _doubt_beyond(starts, ends, expected, numbers, outside)
     doubts[bins[cell]] += square / held[bins[cell]] ** 2
     mirrored = (-ends[::-1], -starts[::-1], expected[::-1], -numbers[::-1])

@@ -541,9 +541,7 @@ def _read_named(task: Task) -> Iterator[OrderedColumn]:
     for one in _sample_labels(task):
         column = task.schema[one.name]
         values = column.values or () if isinstance(column, Listed) else ()
-        held = [values[code] for code in np.unique(one.real) if 0 <= code < len(values)]
-        texts = [value for value in held if isinstance(value, str)]
-        named = read_names(texts) if texts and len(texts) == len(held) else None
+        named = read_names([values[code] for code in np.unique(one.real) if 0 <= code < len(values)])
         if named is not None:
             part, numbers = named
             told = [numbers.get(str(value), NO_PART) for value in values]

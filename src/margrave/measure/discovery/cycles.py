@@ -26,7 +26,6 @@ from margrave.measure.discovery.occupancy import keep_near
 from margrave.schema.calendar import FIRST_WEEKDAY
 from margrave.schema.columns import Binned, Column, Date, Moment
 from margrave.schema.cycles import Cycle, list_cycles
-from margrave.schema.storage.months import names_months
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -48,7 +47,7 @@ def open_cycles(column: Column) -> frozenset[str]:
     """The looks at cycles that a column may need: of "hours" and "weekdays", what is not declared."""
     if not isinstance(column, (Date, Moment)) or (column.edges is not None and not column.provisional):
         return frozenset()
-    if names_months(column.format):  # the first days of months fall on all days of the week alike
+    if column.has_months:  # the first days of months fall on all days of the week alike
         return frozenset()
     hours = {"hours"} if isinstance(column, Moment) and column.hours is None else set()
     return frozenset(hours | ({"weekdays"} if column.weekdays is None else set()))

@@ -239,6 +239,11 @@ class Binned(Column):
         return float(self.grids[-1][0]) if all_on else 0.0
 
     @property
+    def has_months(self) -> bool:
+        """Whether its texts have a year and a month alone, so that each date is the first day of one."""
+        return names_months(self.format)
+
+    @property
     def unit(self) -> float:
         """The distance of neighbouring numbers, by kind and step; 0 where there is none."""
         return max(self.step, float(isinstance(self, Whole)))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.schema.calendar import FAR, HOUR, NO_PART, TICKS, Instant, find_range
-from margrave.schema.columns import Binned, Column, Date, Listed, Moment, Relative, Whole
+from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Whole
 from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, Ordered, find_ruled
@@ -26,7 +26,7 @@ from margrave.schema.cycles import Cycle
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
-from margrave.schema.storage.months import move_to_first_days, names_months, narrow_to_first_days
+from margrave.schema.storage.months import move_to_first_days, narrow_to_first_days
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -408,9 +408,10 @@ class _Rows:
 
     def _draw(self, name: str) -> Drawn:
         if name in self._linked:
-            numbers = self._linked[name].numbers.copy()
+            own, numbers = take_own(self._schema[name]), self._linked[name].numbers.copy()
             # A difference may be of any days; of months only the first one is written.
-            numbers = move_to_first_days(numbers) if _has_months(take_own(self._schema[name])) else numbers
+            if isinstance(own, Binned) and own.has_months:
+                numbers = move_to_first_days(numbers)
             return Drawn(numbers, self._linked[name].absent)
         column, codes = self._schema[name], self._encoded.column(name)
         assert isinstance(column, Binned)  # noqa: S101 - all others are linked
@@ -455,14 +456,14 @@ class _Rows:
         ends, bins = self._bounds_of(name, rows)
         outer = np.maximum(low, ends[0]), np.minimum(high, ends[1])
         inner = np.maximum(low, bins[0]), np.minimum(high, bins[1])
-        if _has_months(column):
+        if column.has_months:
             outer, inner = narrow_to_first_days(*outer), narrow_to_first_days(*inner)
         inside = inner[0] <= inner[1]
         low, high = np.where(inside, inner[0], outer[0]), np.where(inside, inner[1], outer[1])
         held = low <= high
         date = self.read(name)
         moved = _draw_within(column, low[held], high[held], self._rng)
-        moved = move_to_first_days(moved) if _has_months(column) else moved
+        moved = move_to_first_days(moved) if column.has_months else moved
         shift = moved - date.numbers[rows[held]]
         date.numbers[rows[held]] = moved
         for follower in _list_followers(name, self._schema):
@@ -531,11 +532,6 @@ class _Rows:
         """The rows in which no number of a column is given."""
         given = self._known.get(name)
         return np.ones(self._encoded.rows, dtype=np.bool_) if given is None else np.isnan(given)
-
-
-def _has_months(column: Column) -> bool:
-    """Whether a column is one of dates of which texts have year and month alone."""
-    return isinstance(column, Date) and names_months(column.format)
 
 
 def _other_date(rule: Elapsed, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -360,7 +360,7 @@ def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
     _check_texts(columns[rule.number], rule)
 
 
-def is_of_labels(column: Column) -> bool:
+def is_of_labels(column: Column) -> TypeGuard[Listed]:
     """Whether a column lists values of its own, as truth values are not."""
     return isinstance(column, Categorical | Ordinal)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.between.links import greatest_distance, round_share
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.schema.calendar import TICKS, UNITS, Instant, count_units, list_parts, take_part
-from margrave.schema.columns import Binned, Column, Date, Integer, Listed, Moment, Relative, Temporal
+from margrave.schema.columns import Binned, Column, Date, Integer, Moment, Relative, Temporal
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.constraints.numbers import is_of_labels
@@ -74,9 +74,8 @@ def may_tell(columns: Collection[Column], ruled: Collection[str]) -> bool:
 
 def _may_name(column: Column) -> bool:
     """Whether the texts of a column are names of a part of a date, or may turn out to be."""
-    if not is_of_labels(column) or not isinstance(column, Listed) or column.stems:
-        return False
-    return column.values is None or list_names(column) is not None
+    searched = is_of_labels(column) and not column.stems and column.values is None
+    return searched or list_names(column) is not None
 
 
 def list_names(column: Column) -> tuple[str, dict[str, int]] | None:
@@ -84,10 +83,7 @@ def list_names(column: Column) -> tuple[str, dict[str, int]] | None:
 
     As `margrave.schema.date_names.read_names`; what is "(other)" is not looked at.
     """
-    if not is_of_labels(column) or not isinstance(column, Listed) or column.stems:
-        return None
-    texts = [value for value in column.values or () if isinstance(value, str)]
-    return read_names(texts) if texts and len(texts) == len(column.values or ()) else None
+    return read_names(column.values or ()) if is_of_labels(column) and not column.stems else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
