@@ -37,7 +37,7 @@ from margrave.schema.schema import Schema, describe_rule
 
 SHARE = Fraction(1, 3)
 """What discovery may spend by default."""
-FIRST_WORDS = ("comparisons", "relation", "dependencies", "dependency", "times")
+FIRST_WORDS = ("comparisons", "relation", "lines", "constants", "dependencies", "dependency", "times")
 
 
 def share_of_relation(table: pa.Table, column: Relative) -> float:

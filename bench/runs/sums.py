@@ -62,7 +62,7 @@ def run(word: str, epsilon: float) -> str:
     found = [
         f"{column.relation} ({exact_share(table, column):.3f})"
         for column in schema.columns
-        if isinstance(column, Relative) and column.others
+        if isinstance(column, Relative) and column.others and not column.comparison.is_line
     ]
     share = spent / float(ledger.total)
     return f"{word} epsilon {epsilon:g}: asked {asked}, rho {share:.4f}, {took:.1f} s, found {found}"

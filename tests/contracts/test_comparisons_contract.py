@@ -80,7 +80,16 @@ SUMS += [
         ("long", "small", ("real", "money"), 1.0),
     )
 ]
-"""A column, the columns whose sum or product it is compared with, and how."""
+SUMS += [
+    (column, base, others, Comparison("difference", joint=joint, unit=unit, factor=factor, offset=offset))
+    for column, base, others, joint, unit, factor, offset in (
+        ("real", "small", (), "sum", 0.01, 0.19, 0.0),
+        ("small", "long", (), "sum", 1.0, -1.0, 3.0),
+        ("money", "real", ("long", "single"), "sum", 0.5, 1 / 3, 0.0),
+        ("long", "money", ("small",), "product", 1.0, -1.8, 32.0),
+    )
+]
+"""A column, the columns whose sum, product or line it is compared with, and how."""
 
 
 def edges_of(comparison: Comparison) -> Any:
@@ -159,7 +168,13 @@ def relative_schema(missing: bool, alone: bool) -> Schema:
                 **more,
             ),
             Relative(
-                name="single", base="real", own=single, part=Real(name="single", edges=edges, **whole), **more
+                name="single",
+                base="real",
+                factor=-0.5,
+                offset=2.0,
+                own=single,
+                part=Real(name="single", edges=edges, **whole),
+                **more,
             ),
             Relative(
                 name="money",

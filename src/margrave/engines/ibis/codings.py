@@ -283,7 +283,7 @@ def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Sto
 
 
 def _join_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
-    """The base: one column, or the sum or product of several, null where one of them is."""
+    """The base: one column, the sum or product of several, or a line of it; null where one of them is."""
     if not comparison.joint:
         return bases[0]
     terms = [base.read_numbers(comparison.base_read) for base in bases]
@@ -298,6 +298,8 @@ def _join_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
     for term, number_held in zip(terms[1:], held[1:], strict=True):
         value = value * number_held if comparison.joint == "product" else value + number_held
         absent = absent | term.value.isnull()
+    if comparison.is_line:
+        value = value * number(comparison.factor) + number(comparison.offset)
     kind, name = (pa.int64(), "int64") if form == "int" else (pa.float64(), "float64")
     # `_to_whole` makes 0 of what is missing, as its callers look at the column itself.
     value = ibis.ifelse(absent, ibis.null(name), value.cast(name))
@@ -360,7 +362,7 @@ def _limit_numbers(value: Any) -> Any:
 
 
 def _take_difference(left: Any, right: Any, comparison: Comparison) -> Any:
-    """left - right, 0 within rounding where the right side is made of several columns."""
+    """left - right, 0 within rounding where the right side is made of several columns, or a line."""
     found = left - right
     if not comparison.joint:
         return found

@@ -2,12 +2,14 @@
 
 The difference from a base column, or the quotient by it, takes the place of the column's own bins: a stay
 ends three days after it began, a payment is 0.8 of the charge. The base may be the sum of several columns, as
-a total is its parts, or their product, as an amount is a price times a number. What looks at rows here
+a total is its parts, or their product, as an amount is a price times a number; and a constant times one of
+these with another constant added, as a tax is 0.19 times the net. What looks at rows here
 (`relative_codes` and `count_relation`) is as private as the engines that call it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
@@ -57,7 +59,9 @@ class Comparison:
         whole: Whether both are taken as whole numbers, fractions rounded down.
         joint: How the base is made of columns, one of `JOINTS`; differences within ROUNDING are 0 where it is
             made of several.
-        unit: What products are rounded to: differences from one up to half of it are 0, too.
+        unit: What products and lines are rounded to: differences from one up to half of it are 0, too.
+        factor: What the column, sum or product is multiplied by, not 0.
+        offset: What is added to that. With a factor but 1 or an offset but 0 the base is a *line* of it.
     """
 
     how: str
@@ -66,8 +70,18 @@ class Comparison:
     whole: bool = False
     joint: str = ""
     unit: float = 0.0
+    factor: float = 1.0
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
+        within = 1.0 / MAX_FACTOR <= abs(self.factor) <= MAX_FACTOR and abs(self.offset) <= MAX_FACTOR
+        if not within:
+            most = f"finite, not 0 and within {MAX_FACTOR:.3g}"
+            raise SchemaError(
+                invalid("factor and offset", most, "Check them.", got=(self.factor, self.offset))
+            )
+        if self.is_line and (self.whole or not self.joint):
+            raise SchemaError(invalid("joint", "a sum or product of real numbers for a line", "Name one."))
         if self.joint not in JOINTS:
             raise SchemaError(invalid("joint", f"one of {JOINTS}", "Pick one.", got=self.joint))
         if self.joint and (self.how, self.read, self.base_read) != ("difference", "number", "number"):
@@ -94,18 +108,38 @@ class Comparison:
         return cls(how, column.read, base.read, whole)
 
     @classmethod
-    def with_terms(cls, column: Binned, terms: Sequence[Binned], joint: str = "sum") -> Comparison:
-        """The difference of a number from the sum or product of others.
+    def with_terms(
+        cls,
+        column: Binned,
+        terms: Sequence[Binned],
+        joint: str = "sum",
+        line: tuple[float, float] = (1.0, 0.0),
+    ) -> Comparison:
+        """The difference of a number from the sum or product of others, or from a line of it.
+
+        Args:
+            column: Of numbers.
+            terms: What the base is made of; one alone only for a line.
+            joint: "sum" or "product".
+            line: The factor and the offset; (1, 0) for no line.
 
         Raises:
             SchemaError: They are not all numbers, or more than MOST_TERMS.
         """
-        if any(isinstance(one, Temporal) for one in (column, *terms)) or not 2 <= len(terms) <= MOST_TERMS:
+        least = 2 if line == (1.0, 0.0) else 1
+        numbers = not any(isinstance(one, Temporal) for one in (column, *terms))
+        if not numbers or not least <= len(terms) <= MOST_TERMS:
             remedy = "Take numbers only."
-            raise SchemaError(invalid("terms", f"2 to {MOST_TERMS} numbers", remedy, got=len(terms)))
-        whole = joint == "sum" and all(isinstance(one, Whole) for one in (column, *terms))
-        unit = column.unit if joint == "product" else 0.0
-        return cls("difference", column.read, "number", whole, joint, unit)
+            raise SchemaError(invalid("terms", f"{least} to {MOST_TERMS} numbers", remedy, got=len(terms)))
+        rounded = joint == "product" or least == 1
+        whole = not rounded and all(isinstance(one, Whole) for one in (column, *terms))
+        unit = column.unit if rounded else 0.0
+        return cls("difference", column.read, "number", whole, joint, unit, *line)
+
+    @property
+    def is_line(self) -> bool:
+        """Whether the base is multiplied by a constant, or one is added to it."""
+        return (self.factor, self.offset) != (1.0, 0.0)
 
     def values(self, values: Numbers, base: Numbers) -> Any:
         """The differences or quotients of numbers that are not missing, shape [rows].
@@ -129,22 +163,19 @@ class Comparison:
 
     @property
     def slack(self) -> float:
-        """What a rounded product may be off by: half a unit, and a little for how floats have that."""
+        """What rounded products and lines may be off by: half a unit, and a little for floats."""
         return self.unit * (0.5 + 2.0**-20)
 
     def join_terms(self, terms: Sequence[Numbers]) -> Any:
-        """The sum or product of the readings of several columns, in their order, shape [rows]."""
-        if self.joint == "product":
-            return np.multiply.reduce([_limit_factors(term) for term in terms])
+        """The sum or product of the readings of columns, in their order, or a line of it: shape [rows]."""
         if self.whole:
             most = LIMIT // MOST_TERMS
-            held = [np.clip(_whole(term), -most, most) for term in terms]
+            return sum_in_turn([np.clip(_whole(term), -most, most) for term in terms])
+        if self.joint == "product":
+            found = np.multiply.reduce([_limit_factors(term) for term in terms])
         else:
-            held = [_plain(term) for term in terms]
-        found = held[0]
-        for term in held[1:]:
-            found = found + term
-        return found
+            found = sum_in_turn([_plain(term) for term in terms])
+        return found * self.factor + self.offset if self.is_line else found
 
     def base_in_unit(self, base: Numbers) -> Any:
         """Readings of the base in the column's unit: the day of a moment, the moment a date begins."""
@@ -153,6 +184,14 @@ class Comparison:
         if (self.base_read, self.read) == ("date", "moment"):
             return np.asarray(np.clip(base, -(clock.MAX_TICKS // DAY), clock.MAX_TICKS // DAY) * DAY)
         return base
+
+
+def sum_in_turn(terms: Sequence[Any]) -> Any:
+    """The sum of one or more terms, added from the first on: floats add up to the same on every engine."""
+    found = terms[0]
+    for term in terms[1:]:
+        found = found + term
+    return found
 
 
 def _limit_factors(values: Numbers) -> NDArray[np.float64]:
@@ -227,6 +266,8 @@ class Relative(Column):
         base: Name of the column it is compared with.
         others: Names of further columns: it is compared with the sum of all, or the product.
         joint: "sum" or "product" of the base and the others.
+        factor: What that, or the base alone, is multiplied by.
+        offset: What is added then.
         how: "difference" or "quotient".
         base_read: As what the base is read, one of `schema.queries.READS`.
         own: The column by itself: its kind, spelling, rounding and range. Values are written as it says, and
@@ -257,6 +298,8 @@ class Relative(Column):
     share: tuple[float, float] | None = None
     others: tuple[str, ...] = ()
     joint: str = "sum"
+    factor: float = 1.0
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         names = {self.name, *self.bases}
@@ -271,9 +314,12 @@ class Relative(Column):
     @property
     def comparison(self) -> Comparison:
         """How it is compared with its base."""
-        whole, joint = isinstance(self.part, Whole), self.joint if self.others else ""
-        unit = self.own.unit if joint == "product" else 0.0
-        return Comparison(self.how, self.own.read, self.base_read, whole, joint, unit)
+        line = (self.factor, self.offset) != (1.0, 0.0)
+        whole, joint = isinstance(self.part, Whole), self.joint if self.others or line else ""
+        unit = self.own.unit if joint == "product" or line else 0.0
+        return Comparison(
+            self.how, self.own.read, self.base_read, whole, joint, unit, self.factor, self.offset
+        )
 
     @property
     def bases(self) -> tuple[str, ...]:
@@ -282,8 +328,9 @@ class Relative(Column):
 
     @property
     def base_words(self) -> str:
-        """The base for reading, such as "net + tax"."""
-        return (" * " if self.joint == "product" else " + ").join(self.bases)
+        """The base for reading, such as "net + tax" or "0.19 * net"."""
+        words = (" * " if self.joint == "product" else " + ").join(self.bases)
+        return words if (self.factor, self.offset) == (1.0, 0.0) else _say_line(self, words)
 
     @property
     def known(self) -> bool:
@@ -363,6 +410,25 @@ class Relative(Column):
         if not comparison.whole:
             return Real
         return Integer if comparison.read in ("number", "date") else Duration
+
+
+def _say_line(column: Relative, words: str) -> str:
+    """What a line says: "0.19 * net", "2025 - level", "(first + second) / 2", "1.8 * warmth + 32"."""
+    factor, offset = column.factor, column.offset
+    held = f"({words})" if column.others and column.joint == "sum" and abs(factor) != 1.0 else words
+    size = abs(factor)
+    turned = f"{1.0 / size:.6g}"
+    # A third, or one over 1.19, has no end as a decimal; a tenth has.
+    if size == 1.0:
+        said = held
+    elif math.isclose(float(turned) * size, 1.0, rel_tol=1e-12) and len(turned) < len(f"{size:.10g}"):
+        said = f"{held} / {turned}"
+    else:
+        said = f"{size:.10g} * {held}"
+    if factor < 0.0:
+        return f"{offset:.10g} - {said}" if offset else f"-{said}"
+    sign = "+" if offset > 0 else "-"
+    return f"{said} {sign} {abs(offset):.10g}" if offset else said
 
 
 def take_own(column: Column) -> Column:

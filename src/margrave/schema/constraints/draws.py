@@ -291,9 +291,10 @@ def relative_numbers(
 
 
 def _join_bases(column: Relative, found: Mapping[str, Drawn]) -> Drawn:
-    """The base of a column: another column's numbers, or those of several joined, absent where one is."""
+    """The base of a column: another column's numbers, or those of several joined, absent where one is; or a
+    line of these."""
     terms = [found[name] for name in column.bases]
-    if len(terms) == 1:
+    if not column.comparison.joint:
         return terms[0]
     absent: Truths = np.logical_or.reduce([term.absent for term in terms])
     numbers = column.comparison.join_terms([term.numbers for term in terms])

@@ -45,6 +45,10 @@ MAX_WRONG_SHARE = 0.03
 in which a part is above its total."""
 
 
+NO_LINE = 1.0, 0.0
+"""The factor and the offset that change nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two columns of one family, and the first look at how the second differs from the first.
@@ -78,6 +82,7 @@ class Link:
         score: Nats that the first look at the pair tells beyond chance; of sums the noisy exact rows.
         others: Names of further columns that the base is made of.
         joint: "sum" or "product" of them all.
+        line: The factor and the offset of a line of that.
     """
 
     base: str
@@ -86,6 +91,12 @@ class Link:
     score: float
     others: tuple[str, ...] = ()
     joint: str = "sum"
+    line: tuple[float, float] = NO_LINE
+
+    @property
+    def is_total(self) -> bool:
+        """Whether the column is said by columns exactly: by their sum, their product, or a line."""
+        return bool(self.others) or self.line != NO_LINE
 
     @property
     def turned(self) -> Link:
@@ -351,32 +362,49 @@ MOST_PARTS = 12
 GAP = 0.5
 """Greatest distance of the parts' released means, added, from that of the total, as a share of it. Means of
 cells under noise are that wrong where tails are long; the look decides, this only orders what it is asked."""
-MIN_EXACT_SHARE, MIN_EXACT_PRODUCT = 0.5, 0.8
-"""Least share of the rows with all values in which a sum, or a product, is exact."""
+MIN_EXACT_SHARE, MIN_EXACT_PRODUCT, MIN_EXACT_LINE = 0.5, 0.8, 0.9
+"""Least share of the rows with all values in which a sum, a product or a line is exact; for a line of those
+rows that one frequent value does not put on it."""
 Z_SUM = 3.0
 """Noise standard deviations by which it must exceed that, and any single column's equality with the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A column that may be the sum or the product of others.
+    """A column that may be the sum or the product of others, or a line of these.
 
     Args:
         total: The column.
         parts: The others.
-        equal: The noisy share of the rows in which the total equals one of them alone, at most.
+        equal: The noisy share of the rows in which the total equals one of them alone, at most; of a line
+            that of the rows which are on it because of one frequent value.
         joint: "sum" or "product".
+        line: The factor and the offset.
     """
 
     total: Binned
     parts: tuple[Binned, ...]
     equal: float
     joint: str = "sum"
+    line: tuple[float, float] = NO_LINE
 
     @property
     def comparison(self) -> Comparison:
-        """The difference of the total from the sum or product of its parts."""
-        return Comparison.with_terms(self.total, self.parts, self.joint)
+        """The difference of the total from the sum or product of its parts, or the line of it."""
+        return Comparison.with_terms(self.total, self.parts, self.joint, self.line)
+
+    @property
+    def is_finer(self) -> bool:
+        """Whether a step of the one column that it is a line of moves the total by more than a step."""
+        finer = abs(self.line[0]) * self.parts[0].unit > self.total.unit * (1.0 + 1e-9) > 0.0
+        return len(self.parts) == 1 and finer
+
+    @property
+    def least(self) -> float:
+        """Least share of the rows in which it is exact."""
+        if self.line != NO_LINE:
+            return self.equal + MIN_EXACT_LINE * (1.0 - self.equal)
+        return MIN_EXACT_PRODUCT if self.joint == "product" else MIN_EXACT_SHARE
 
     @property
     def edges(self) -> Array:
@@ -414,7 +442,7 @@ def find_candidates(
             noise = 3.0 * sigma * float(np.sqrt(wrong.sum()))
             if float(cells[wrong].sum()) <= max(noise, MAX_WRONG_SHARE * rows):
                 below.setdefault(total.name, {})[part.name] = equal
-    means = {name: _mean(column) for name, column in columns.items()}
+    means = {name: find_mean(column) for name, column in columns.items()}
     found: list[tuple[float, Candidate]] = []
     for name, parts in below.items():
         if name in fixed:
@@ -442,7 +470,7 @@ def _near(total: float, means: Sequence[float], most: int) -> list[tuple[float, 
     return sorted(found, key=lambda entry: (entry[0], len(entry[1])))[:most]
 
 
-def _mean(column: Binned) -> float:
+def find_mean(column: Binned) -> float:
     """The mean of a column by the weights of its cells; that of the even cells where they weigh nothing."""
     edges, weights = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)
     if weights.sum() <= 0:
@@ -451,16 +479,26 @@ def _mean(column: Binned) -> float:
     return float(weights @ middles / weights.sum())
 
 
+def share_equal(pairs: Sequence[Pair], noisy: Sequence[Array]) -> dict[frozenset[str], float]:
+    """The noisy share of the rows in which two columns are equal, by their names."""
+    found = {}
+    for pair, counts in zip(pairs, noisy, strict=True):
+        cells = counts[: len(pair.edges) - 1]
+        equal = float(cells[pair.edges[:-1] == 0.0].sum()) / max(float(cells.sum()), 1.0)
+        found[frozenset((pair.base.name, pair.column.name))] = equal
+    return found
+
+
 def round_share(share: float, error: float) -> tuple[float, float]:
     """A noisy share of the rows, from 0 to 1, and its standard error, as a release states them."""
     return round(min(max(share, 0.0), 1.0), 4), round(max(error, 1e-4), 4)
 
 
 def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: float) -> list[Link]:
-    """The sums and products that hold, one a total at most, none that leads back to itself.
+    """The sums, products and lines that hold, one a total at most, none that leads back to itself.
 
-    Of several that hold for one total the exact one of the fewest parts is taken, where "exact" is within the
-    noise of the best.
+    Of several that hold for one total, within the noise of the best, one of the fewest parts is taken, and
+    without an offset if there is one; of these the first within two deviations of the best.
 
     Args:
         candidates: What was looked at.
@@ -472,19 +510,32 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
         rows, exact = float(counts[:3].sum()), float(counts[1])
         # More rows must be exact than half of them, and than equal a single part.
         evident = exact - max(MIN_EXACT_SHARE, candidate.equal) * rows > Z_SUM * sigma
-        least = MIN_EXACT_PRODUCT if candidate.joint == "product" else MIN_EXACT_SHARE
-        if evident and exact >= least * rows - sigma:
+        if evident and exact >= candidate.least * rows - sigma:
             held.setdefault(candidate.total.name, []).append((exact, candidate))
     links: list[Link] = []
-    for name, sums in sorted(held.items(), key=lambda entry: -max(exact for exact, _ in entry[1])):
+
+    def rank(entry: tuple[float, Candidate]) -> float:
+        # Of two columns that each follow from the other, that of more steps is drawn by that of fewer.
+        return entry[0] + Z_SUM * sigma * entry[1].is_finer
+
+    for name, sums in sorted(held.items(), key=lambda entry: -max(map(rank, entry[1]))):
         best = max(exact for exact, _ in sums)
         near = [entry for entry in sums if entry[0] >= best - Z_SUM * sigma]
-        exact, chosen = min(near, key=lambda entry: (len(entry[1].parts), -entry[0]))
+        simplest = min(map(_count_constants, near))
+        near = [entry for entry in near if _count_constants(entry) == simplest]
+        # Those that are asked for first are the rounder ones.
+        best = max(exact for exact, _ in near)
+        exact, chosen = next(entry for entry in near if entry[0] >= best - 2.0 * sigma)
         base, *others = (part.name for part in chosen.parts)
         # A total that one of its parts is relative to already would close a circle.
         if name not in _above((base, *others), links):
-            links.append(Link(base, name, 0, exact, tuple(others), chosen.joint))
+            links.append(Link(base, name, 0, exact, tuple(others), chosen.joint, chosen.line))
     return links
+
+
+def _count_constants(entry: tuple[float, Candidate]) -> tuple[int, bool]:
+    """How many parts a candidate has, and whether it has an offset: what of several that hold is taken by."""
+    return len(entry[1].parts), entry[1].line[1] != 0.0
 
 
 def _above(names: Sequence[str], links: Sequence[Link]) -> set[str]:

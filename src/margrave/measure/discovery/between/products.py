@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.discovery.between.links import Candidate, Pair
+from margrave.measure.discovery.between.links import Candidate, Pair, share_equal
 from margrave.schema.columns import Binned, Temporal, Whole
 
 Array = NDArray[np.float64]
@@ -62,7 +62,7 @@ def find_products(
         places = np.flatnonzero(able)
         nearest = places[np.argsort(gaps[places], kind="stable")[:most]]
         found += [(float(gaps[place]), total, int(place)) for place in nearest]
-    alike = _share_equal(pairs, noisy)
+    alike = share_equal(pairs, noisy)
     products = []
     for _, total, place in sorted(found)[:most]:
         parts = held[one[place]][0], held[other[place]][0]
@@ -70,16 +70,6 @@ def find_products(
         equal = max(alike.get(frozenset((column.name, part.name)), 0.0) for part in parts)
         products.append(Candidate(column, parts, equal, "product"))
     return products
-
-
-def _share_equal(pairs: Sequence[Pair], noisy: Sequence[Array]) -> dict[frozenset[str], float]:
-    """The noisy share of the rows in which two columns are equal, by their names."""
-    found = {}
-    for pair, counts in zip(pairs, noisy, strict=True):
-        cells = counts[: len(pair.edges) - 1]
-        equal = float(cells[pair.edges[:-1] == 0.0].sum()) / max(float(cells.sum()), 1.0)
-        found[frozenset((pair.base.name, pair.column.name))] = equal
-    return found
 
 
 def _log_quantiles(column: Binned) -> tuple[float, float, float] | None:

@@ -1,7 +1,8 @@
-"""Relations between columns of numbers or dates, found under noise: order, equality, gaps, shares, sums.
+"""Relations of columns of numbers or dates, found under noise: order, equality, gaps, shares, sums, lines.
 
 The first look compares pairs of columns in a few cells each, all pairs at once; where these and the released
-means leave it open that a column is the sum of others, another looks at all such sums. What stands out
+means leave it open that a column is the sum of others, another looks at all such sums, and at the lines whose
+constants a look before that has shown. What stands out
 against columns that have nothing to do with each other is looked at more closely, and the one column then
 coded by its difference from the other, or its quotient by it, where that is the shorter description.
 
@@ -19,7 +20,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.measure.discovery.between.lines import (
+    Line,
+    ask_beyond_equality,
+    choose_constants,
+    choose_lines,
+    find_lines,
+    find_means,
+    list_tables,
+)
 from margrave.measure.discovery.between.links import (
+    Candidate,
     Link,
     Pair,
     attach,
@@ -29,6 +40,7 @@ from margrave.measure.discovery.between.links import (
     find_candidates,
     pair_up,
     round_share,
+    share_equal,
 )
 from margrave.measure.discovery.between.orders import find_orders
 from margrave.measure.discovery.between.products import find_products
@@ -156,6 +168,9 @@ SUMS, MOST_SUMS, MOST_SUM_SCANS = Fraction(1, 6), 200, 20
 """Share of that for the look at sums, at most and where any may hold; and most sums that it is taken of."""
 MOST_PRODUCTS = 50
 """Most products among them. Not measured."""
+LINES, MOST_LINES = Fraction(1, 12), 200
+"""Share of relations' rho for the look at lines, and again for that at their constants, at most and where any
+are left open; and most tables of either. Their noise is as that of the look at sums."""
 SUM_NOISE, SUM_FINE = 10.0, 25.0
 """The look at sums is taken of as many as leave its noise below the rows over SUM_NOISE: a sum that is exact
 in all rows is then five deviations above the half that it has to hold in, where three are asked for. Less
@@ -192,10 +207,14 @@ class Relations:
        its own two values. Between neighbours each table moves by at most S in L2, where S^2 =
        `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by at most
        sqrt(m S^2), and that is what its one event declares.
-    2. *comparisons* of m columns with sums or products of others, the same: these are of a row's own values,
-       a row with a part missing is in a cell of its own, and so each row is in exactly one cell of each
-       table. Which are looked at follows from the first look and the columns' released cells.
-    3. *relation* of a column to its base: one such table with finer cells, so one marginal, priced as that.
+    2. *comparisons* of m columns with sums or products of others, or with lines of these, the same: these
+       are of a row's own values, a row with a part missing is in a cell of its own, and so each row is in
+       exactly one cell of each table. Which are looked at, and with which constants, follows from the looks
+       before and the columns' released cells.
+    3. *lines* and their *constants*, m tables at a time, the same once more: a row's quotient, or its
+       difference from a multiple, is in exactly one cell of each table. Which pairs of columns, multiples and
+       cells follows from the columns' released cells, for the constants from the look at lines as well.
+    4. *relation* of a column to its base: one such table with finer cells, so one marginal, priced as that.
 
     Args:
         source: The private table.
@@ -267,22 +286,51 @@ class Relations:
     def _choose_links(
         self, schema: Schema, pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float, rho: Fraction
     ) -> tuple[list[Link], Fraction]:
-        """The relations that stand out in the first look, and what was spent of rho, sums and products."""
+        """The relations that stand out in the looks, and what was spent of rho, sums, products and lines."""
         most = MOST_SUMS if self._source.holds_rows else MOST_SUM_SCANS
         most = min(most, self._gaussian.count_tables(rho * SUMS, max(self._rows[0], 0.0) / SUM_NOISE))
-        candidates = find_candidates(pairs, noisy, sigma, most, self._fixed)
+        columns = self._eligible(schema)
+        lines, spent = self._find_lines(columns, rho)
+        candidates = [*find_means(columns, self._fixed), *lines][:most]
+        candidates = ask_beyond_equality(candidates, share_equal(pairs, noisy))
+        candidates += find_candidates(pairs, noisy, sigma, most - len(candidates), self._fixed)
         left = min(most - len(candidates), MOST_PRODUCTS)
-        candidates += find_products(self._eligible(schema), pairs, noisy, left, self._fixed)
+        candidates += find_products(columns, pairs, noisy, left, self._fixed)
+        spent += rho * SCREEN
         if not candidates:
-            return choose_links(pairs, noisy, sigma, self._fixed), rho * SCREEN
-        what = f"comparisons of {len(candidates)} columns with sums or products of others"
+            return choose_links(pairs, noisy, sigma, self._fixed), spent
+        what = f"comparisons of {len(candidates)} columns with sums or products of others, or lines"
         wanted = [(one.total, one.parts, one.comparison, one.edges) for one in candidates]
-        # No more than the noise asked for needs: few sums of many rows cost next to nothing.
-        mechanism = self._gaussian.joint(len(candidates))
-        cost = mechanism.find_cost(rho * SUMS, max(self._rows[0], 1.0) / SUM_FINE)
-        counts, spread = self._compare_all(what, wanted, cost)
+        counts, spread, cost = self._compare_surely(what, wanted, rho * SUMS)
         sums = choose_sums(candidates, counts, spread)
-        return _join_links(sums, pairs, noisy, sigma, self._fixed), rho * SCREEN + cost
+        return _join_links(sums, pairs, noisy, sigma, self._fixed), spent + cost
+
+    def _find_lines(self, columns: Sequence[Binned], rho: Fraction) -> tuple[list[Candidate], Fraction]:
+        """The lines whose constants rows pile up at, and what was spent of rho to see it."""
+        most = MOST_LINES if self._source.holds_rows else MOST_SUM_SCANS
+        most = min(most, self._gaussian.count_tables(rho * LINES, max(self._rows[0], 0.0) / SUM_NOISE))
+        lines, spent = find_lines(columns, most, self._fixed), Fraction(0)
+        if lines:
+            counts, spread, spent = self._look_at_lines(f"lines through {len(lines)} pairs", lines, rho)
+            lines = list_tables(choose_lines(lines, counts, spread), most)
+        if not lines:
+            return [], spent
+        counts, spread, cost = self._look_at_lines(f"constants of {len(lines)} lines", lines, rho)
+        return choose_constants(lines, counts, spread, self._fixed), spent + cost
+
+    def _look_at_lines(
+        self, what: str, lines: Sequence[Line], rho: Fraction
+    ) -> tuple[list[Array], float, Fraction]:
+        asked = [(line.column, (line.base,), line.comparison, line.edges) for line in lines]
+        return self._compare_surely(what, asked, rho * LINES)
+
+    def _compare_surely(
+        self, what: str, asked: Sequence[Question], rho: Fraction
+    ) -> tuple[list[Array], float, Fraction]:
+        """As `_compare_all`, and the part of rho that it took, next to none for few tables of many rows."""
+        least = max(self._rows[0], 1.0) / SUM_FINE
+        cost = self._gaussian.joint(len(asked)).find_cost(rho, least)
+        return *self._compare_all(what, asked, cost), cost
 
     def _compare_all(self, what: str, asked: Sequence[Question], rho: Fraction) -> tuple[list[Array], float]:
         """Several comparisons as one vector: the noisy counts of each, and sigma."""
@@ -305,7 +353,7 @@ class Relations:
         self, column: Binned, bases: Sequence[Binned], link: Link, rho: Fraction
     ) -> tuple[Relative, NoisyMarginal] | None:
         """Look at a relation closely; None where the column's own bins say as much about it."""
-        comparison = _comparison(column, bases, link.sign, link.joint)
+        comparison = _comparison(column, bases, link)
         fineness = choose_fineness(self._rows[0], self._gaussian.sigma(rho))
         ends = _in_unit(_join_bounds(bases, comparison), comparison)
         edges = relation_edges(comparison, bounds_of(column), ends, link.sign, fineness)
@@ -314,6 +362,7 @@ class Relations:
             return self._count_differences(column, bases, comparison, edges)
 
         words = (" * " if comparison.joint == "product" else " + ").join(base.name for base in bases)
+        words = f"a line of {words}" if comparison.is_line else words
         what = f"relation of {column.name} to {words}"
         noisy, sigma = self._look(what, exact, rho, True)
         cells = noisy[: len(edges) - 1]
@@ -326,7 +375,7 @@ class Relations:
         weights[first:last] = weigh_cells(cells[first:last], sigma, even)
         # As of a column's own numbers: far out, what noise leaves would ruin the mean of a stay.
         weights *= fade_factors(edges, find_reach(weights, sigma, edges))
-        least = SAVED if link.sign or link.others else SAVED_APART
+        least = SAVED if link.sign or link.is_total else SAVED_APART
         if _nats_saved(column, bases[0], comparison, edges, weights) < least:
             return None
         most = max(column.present, min(self._most(weights), BINS))
@@ -344,8 +393,10 @@ def _join_bounds(bases: Sequence[Binned], comparison: Comparison) -> tuple[float
     spans = [np.asarray(bounds_of(base)) for base in bases]
     if comparison.joint == "product":
         corners = np.multiply.reduce(np.meshgrid(*spans))
-        return float(corners.min()), float(corners.max())
-    low, high = np.sum(spans, axis=0)
+        ends = np.asarray([corners.min(), corners.max()])
+    else:
+        ends = np.sum(spans, axis=0)
+    low, high = sorted((ends * comparison.factor + comparison.offset).tolist())
     return float(low), float(high)
 
 
@@ -371,13 +422,13 @@ def _join_links(
     return attach(sums, links, sorted(more, key=lambda link: -link.score), fixed)
 
 
-def _comparison(column: Binned, bases: Sequence[Binned], sign: int, joint: str) -> Comparison:
+def _comparison(column: Binned, bases: Sequence[Binned], link: Link) -> Comparison:
     """By quotient where a column stays on one side of a base that is positive and spread wide, else not."""
-    if len(bases) > 1:
-        return Comparison.with_terms(column, bases, joint)
+    if link.is_total:
+        return Comparison.with_terms(column, bases, link.joint, link.line)
     (base,) = bases
     plain = Comparison.between(column, base)
-    if plain.read != "number" or not sign or column.edge_array[0] < 0 or base.edge_array[0] < 0:
+    if plain.read != "number" or not link.sign or column.edge_array[0] < 0 or base.edge_array[0] < 0:
         return plain
     low, high = (_quantile(base, part) for part in (0.1, 0.9))
     small = isinstance(base, Integer) and high < MANY
@@ -507,6 +558,8 @@ def _code_relation(
         base=bases[0],
         others=tuple(bases[1:]),
         joint=comparison.joint or "sum",
+        factor=comparison.factor,
+        offset=comparison.offset,
         base_read=base_read,
         how=comparison.how,
         own=dataclasses.replace(column, missing=bool(missing)),
