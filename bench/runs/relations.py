@@ -1,11 +1,10 @@
-"""Relations and dependencies that discovery finds where nothing is declared, and whether they are true.
+"""Relations that discovery finds where nothing is declared, and whether they are true.
 
     python bench/runs/relations.py [--tables choosing/visits-a choosing/tax-a] [--epsilon 1 3] [--repeats 1]
 
 Discovery alone is run, with the share of rho that it has by default. A line a table, epsilon and run, and
 below it a line for each relation that was found: what it says, the noisy share that the release states, and
-the share of the real rows (NOT private) that obey it. Of dependencies the second share is that of the rows
-which have both values and lie on a line of the table that was found.
+the share of the real rows (NOT private) that obey it.
 
 Without --tables all made-up tables of the choosing half are taken. Needs margrave[test].
 """
@@ -31,13 +30,13 @@ from margrave.privacy.noise import SecureSource
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.schema.columns import Binned, Relative
 from margrave.schema.columns.relative import count_relation, take_own
-from margrave.schema.constraints.rules import CalendarRule, Determines, Ordered, Within
+from margrave.schema.constraints.rules import CalendarRule, Ordered
 from margrave.schema.queries import readings
-from margrave.schema.schema import Schema, describe_rule
+from margrave.schema.schema import Schema
 
 SHARE = Fraction(1, 3)
 """What discovery may spend by default."""
-FIRST_WORDS = ("comparisons", "relation", "lines", "constants", "dependencies", "dependency", "times")
+FIRST_WORDS = ("comparisons", "relation", "lines", "constants", "times")
 
 
 def share_of_relation(table: pa.Table, column: Relative) -> float:
@@ -58,8 +57,6 @@ def findings(table: pa.Table, schema: Schema) -> Iterator[str]:
             yield f"    {column.relation}: {column.share[0]:.3f}, real {true:.3f}"
 
     for rule in schema.rules:
-        if isinstance(rule, Determines | Within) and rule.share is not None:
-            yield f"    {describe_rule(rule)}: {rule.share[0]:.3f}, real {share_of_rule(table, rule):.3f}"
         if isinstance(rule, CalendarRule | Ordered) and rule.found is not None:
             yield f"    {rule.words}: {rule.found[0]:.3f}, real {share_of_dates(table, schema, rule):.3f}"
 
@@ -77,24 +74,6 @@ def share_of_dates(table: pa.Table, schema: Schema, rule: CalendarRule | Ordered
     low, high = (readings(table.column(name), reads[name]) for name in rule.names)
     both = low[1] & high[1]
     return float((low[0] <= high[0])[both].mean())
-
-
-def share_of_rule(table: pa.Table, rule: Determines | Within) -> float:
-    """The share of the rows with a line in a dependency that obey it."""
-    by, other = (table.column(name).to_pylist() for name in rule.names)
-    lines: dict[Any, Any] = {}
-    if isinstance(rule, Determines):
-        lines = {str(cause): str(value) for cause, value in rule.pairs}
-        kept = [
-            (lines[str(b)] == str(o))
-            for b, o in zip(by, other, strict=True)
-            if str(b) in lines and o is not None
-        ]
-        return sum(kept) / max(len(kept), 1)
-    lines = {str(cause): (low, high) for cause, low, high in rule.entries}
-    ends = [(lines[str(b)], o) for b, o in zip(by, other, strict=True) if str(b) in lines and o is not None]
-    obeyed = [(low is None or o >= low) and (high is None or o <= high) for (low, high), o in ends]
-    return sum(obeyed) / max(len(obeyed), 1)
 
 
 def discovered(table: pa.Table, epsilon: float) -> tuple[Schema, Ledger]:

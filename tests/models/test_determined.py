@@ -10,6 +10,7 @@ import pytest
 
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import Effort
+from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import pool
 from margrave.models._determined import (
     KEY,
@@ -24,7 +25,7 @@ from margrave.models.independent import Independent
 from margrave.release import NoisyMarginal
 from margrave.schema.constraints.certain_lines import HIDDEN, find_fixed_codes
 from margrave.schema.constraints.codes import CodeRules
-from margrave.schema.constraints.rules import Forbidden
+from margrave.schema.constraints.rules import Determines, Forbidden
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
@@ -209,8 +210,10 @@ def determine() -> DeterminedModel:
     inner = Independent().fit(DOMAIN, release(rows, 1.0, *ONES), total=ROWS)
     shares = np.eye(8)
     shares[7] = 1 / 8  # a line that noise hid
+    names = np.repeat(np.eye(4), 2, axis=0)
+    held = (0.98, 0.01)
     return DeterminedModel(
-        inner, [Determined("copy", "p", shares), Determined("name", "copy", np.repeat(np.eye(4), 2, axis=0))]
+        inner, [Determined("copy", "p", shares), Determined("name", "copy", names, turned=True, held=held)]
     )
 
 
@@ -260,6 +263,9 @@ def test_public_auto_finds_what_is_fixed_and_it_come_back() -> None:
     model = PublicAuto(given=given).fit(DOMAIN, tables)
     assert isinstance(model, DeterminedModel)
     assert ("name", "copy") in [(one.name, one.by) for one in model.determined]
+    (seen,) = [rule for rule in model.findings if rule.names == ("copy", "name")]
+    assert seen.found is not None
+    assert seen.found[0] == pytest.approx(1.0, abs=4 * seen.found[1])
     known = {name: given.column(name) for name in ("p", "q")}
     drawn = model.sample(ROWS, np.random.default_rng(0), known)
     np.testing.assert_array_equal(drawn.column("name"), drawn.column("copy") // 2)
@@ -276,6 +282,7 @@ def test_public_auto_finds_what_is_fixed_and_it_come_back() -> None:
         {KEY: np.array([[2, 0], [0, 2]])},  # a circle
         {"determined_0": np.ones((2, 2))},
         {"determined_1": np.full((8, 4), np.nan)},
+        {"determined_held": np.zeros((2, 2))},
     ],
 )
 def test_a_damaged_state_is_refused(damage: dict[str, np.ndarray]) -> None:
@@ -288,6 +295,17 @@ def test_a_damaged_state_is_refused(damage: dict[str, np.ndarray]) -> None:
     ]
     with pytest.raises(ReleaseError, match="damaged"):
         restore_determined(DOMAIN, {**state, **damage})
+
+
+def test_findings_are_told_and_come_back() -> None:
+    model = determine()
+    # Of the first change nothing is known; the second one changes what fixes the other.
+    assert model.findings == (Determines("copy", "name", share=(0.98, 0.01)),)
+    determined, _ = restore_determined(DOMAIN, model.state())
+    assert [(one.turned, one.held) for one in determined] == [(False, None), (True, (0.98, 0.01))]
+    assert DelegatingModel(model).findings == model.findings
+    old = {key: part for key, part in model.state().items() if key != "determined_held"}
+    assert [one.held for one in restore_determined(DOMAIN, old)[0]] == [None, None]
 
 
 FINE = Domain(("fine", "coarse", "near", "far"), (40, 4, 4, 5))

@@ -14,6 +14,7 @@ from margrave.privacy.accounting.events import Event, ExponentialEvent, Gaussian
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.columns import Boolean, Categorical, Column, Integer, Ordinal, Real
+from margrave.schema.constraints.rules import Rule
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.schema import Schema
@@ -25,6 +26,8 @@ COUNTRIES = tuple(f"Country-{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZa
 
 class Mixture:
     """A mixture of products: exact marginals of any clique in a few lines."""
+
+    findings: tuple[Rule, ...] = ()
 
     def __init__(
         self, domain: Domain, weights: NDArray[np.float64], parts: Mapping[str, NDArray[np.float64]]

@@ -12,7 +12,6 @@ import pytest
 import margrave as mg
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
-from margrave.measure.discovery.between.dependencies import separate_values
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
@@ -94,14 +93,3 @@ def test_a_row_in_a_tail_that_noise_hides_ends_no_run() -> None:
                 "independent", epsilon=1.0, schema=mg.Schema((declared,)), not_private_test_seed=seed
             )
             run.fit(table)
-
-
-def test_numbers_seen_one_by_one_take_those_beyond_as_their_last() -> None:
-    seen = Integer(
-        name="a", edges=(0, 2, 5), fine=(0, 1, 2, 3, 4, 5), weights=(0.0, 3.0, 2.0, 4.0, 0.0), missing=False
-    )
-    apart = separate_values(seen)
-    assert apart is not None
-    assert apart.edges == (1, 2, 3, 4)
-    assert seen.strict
-    assert not apart.strict

@@ -16,6 +16,7 @@ from margrave.cli.options import Estimator
 from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:
+    from margrave.protocols import Model
     from margrave.release import Guarantee, Release
     from margrave.run.synthesis import Synthesis
     from margrave.schema.storage.text import TextFormat
@@ -47,12 +48,14 @@ def show(
             "notes": dict(found.notes),
             "rules left out": [rule.to_json() for rule in found.rules_left_out],
             "rules not read": [rule.to_json() for rule in found.rules_not_read],
+            "findings": [rule.to_json() for rule in synthesis.model.findings],
         }
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
     warning = [found.guarantee.warning] if found.guarantee.warning else []
     notes = [f"warning: {line}" for line in rule_notes(found)]
-    typer.echo("\n".join([*warning, *notes, str(synthesis.usefulness()), *describe_release(found)]))
+    lines = [*describe_release(found), *describe_findings(synthesis.model)]
+    typer.echo("\n".join([*warning, *notes, str(synthesis.usefulness()), *lines]))
 
 
 def tell_warning(guarantee: Guarantee, out: Path) -> None:
@@ -105,6 +108,13 @@ def describe_release(release: Release) -> list[str]:
         lines += [f"rules         {', '.join(declared)}"] if declared else []
         lines += [f"found         {describe_rule(r)}" for r in release.schema.rules if r.found is not None]
     return lines
+
+
+def describe_findings(model: Model) -> list[str]:
+    """What a fit saw in released tables, a line each."""
+    from margrave.schema.schema import describe_rule
+
+    return [f"found         {describe_rule(rule)}" for rule in model.findings]
 
 
 def rule_notes(release: Release) -> list[str]:

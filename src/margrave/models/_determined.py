@@ -27,7 +27,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, one_ways
 from margrave.models._sampling.rounding import order_by_group, round_counts
 from margrave.schema.constraints.certain_lines import EXACT, HIDDEN, FixedCodes, find_fixed_codes
+from margrave.schema.constraints.rules import Determines, Rule
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -75,6 +76,8 @@ TURNED = 1.0
 Not measured."""
 MOST_CELLS = 1 << 17
 """Cells up to which tables of three attributes say what changes: a few milliseconds each."""
+HELD = PREFIX + "held"
+"""For each pair whether it is turned, the share of the rows in largest cells, and its deviation."""
 KEY = PREFIX + "pairs"
 """An array that the state of a `DeterminedModel` has and that of no other model."""
 
@@ -87,11 +90,22 @@ class Determined:
         name: The attribute that changes.
         by: The other one.
         shares: The distribution of `name` in each code of `by`, shape [codes of by, codes of name].
+        turned: Whether `name` is what fixes the other one.
+        held: The share of the rows in largest cells, and its standard deviation; None where it is not known,
+            as in releases from before it was kept.
     """
 
     name: str
     by: str
     shares: Floats
+    turned: bool = False
+    held: tuple[float, float] | None = None
+
+    @property
+    def finding(self) -> Determines:
+        """What was seen, as the rule that it would be if it were promised."""
+        of, by = (self.by, self.name) if self.turned else (self.name, self.by)
+        return Determines(of, by, share=self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +141,12 @@ class DeterminedModel(DelegatingModel["protocols.Model"]):
     def __init__(self, inner: protocols.Model, determined: Sequence[Determined]) -> None:
         super().__init__(inner)
         self.determined = tuple(determined)
+
+    @property
+    def findings(self) -> tuple[Rule, ...]:
+        """Which attribute follows from which, in the share of the rows that was measured."""
+        own = tuple(one.finding for one in self.determined if one.held is not None)
+        return (*self.inner.findings, *own)
 
     @functools.cached_property
     def _moves(self) -> list[_Moves]:
@@ -222,7 +242,9 @@ class DeterminedModel(DelegatingModel["protocols.Model"]):
         """Arrays from which the estimator's `restore` builds the same model again."""
         places = [(self.domain.index(one.name), self.domain.index(one.by)) for one in self.determined]
         shares = {f"{PREFIX}{place}": one.shares for place, one in enumerate(self.determined)}
-        return self.inner.state() | shares | {KEY: np.asarray(places, dtype=np.int64)}
+        held = [(one.turned, *(one.held or (math.nan, math.nan))) for one in self.determined]
+        found = {KEY: np.asarray(places, dtype=np.int64), HELD: np.asarray(held, dtype=np.float64)}
+        return self.inner.state() | shares | found
 
 
 def _change_codes(keys: Codes, codes: Codes, table: Floats, rng: np.random.Generator) -> Codes:
@@ -270,6 +292,10 @@ def restore_determined(
     whole = places.ndim == 2 and places.shape[1] == 2 and places.dtype.kind in "iu"
     if not whole or (places.size and not 0 <= places.min() <= places.max() < len(domain)):
         raise ReleaseError(invalid("state", "with pairs of attributes", "The release is damaged."))
+    # Releases from before they were kept have none.
+    held = np.asarray(state.get(HELD, np.full((len(places), 3), math.nan)), dtype=np.float64)
+    if held.shape != (len(places), 3):
+        raise ReleaseError(invalid("state", "with a share of each pair", "The release is damaged."))
     for place, (name, by) in enumerate(places.tolist()):
         shares = np.asarray(state.get(f"{PREFIX}{place}", ()), dtype=np.float64)
         known = {domain.names[by]} | {one.name for one in found}
@@ -280,7 +306,9 @@ def restore_determined(
         )
         if not sound:
             raise ReleaseError(invalid("state", "with shares of each code", "The release is damaged."))
-        found.append(Determined(domain.names[name], domain.names[by], shares))
+        turned, share, deviation = held[place].tolist()
+        seen = (share, deviation) if math.isfinite(share + deviation) else None
+        found.append(Determined(domain.names[name], domain.names[by], shares, turned == 1.0, seen))
     return found, {key: part for key, part in state.items() if not key.startswith(PREFIX)}
 
 
@@ -359,7 +387,8 @@ class _Fixed:
         held = expected.sum(axis=1, keepdims=True)
         changed = 0.5 * float(np.abs(shares * held - expected).sum()) / float(held.sum())
         gain = _compare_tables(values, sigma, expected, shares * counts[:, None])
-        one = Determined(table.clique[0] if turned else table.clique[1], by, shares)
+        name = table.clique[0] if turned else table.clique[1]
+        one = Determined(name, by, shares, held=(min(fixed.held, 1.0), fixed.deviation))
         return cls(one, counts, fixed, changed, gain)
 
     @property
@@ -401,7 +430,7 @@ class _Fixed:
         """What fixes it changes in its place, in the same table of the pair."""
         table = (self.counts[:, None] * self.change.shares).T
         shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
-        return Determined(self.change.by, self.change.name, shares)
+        return replace(self.change, name=self.change.by, by=self.change.name, shares=shares, turned=True)
 
 
 def _entropy(counts: Floats) -> float:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from margrave.progress import OnStep
     from margrave.protocols.door import Curator, Ensemble, Learner
     from margrave.release import NoisyMarginal, NoisyMoments, NoisySlices
+    from margrave.schema.constraints.rules import Rule
     from margrave.schema.domain import Clique, Domain
     from margrave.schema.encoded import Codes, Encoded
     from margrave.select.strategy import Holdings
@@ -42,6 +43,10 @@ class Model(Protocol):
     @property
     def converged(self) -> bool:
         """Whether the fit met its tolerance; always for a family without one."""
+
+    @property
+    def findings(self) -> tuple[Rule, ...]:
+        """What the fit saw in released tables and its rows keep, as rules that are not promised."""
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         """The model's marginal of any clique, in rows: shape domain.shape(clique)."""

@@ -207,8 +207,7 @@ class Discovery:
        *counts* of what was found or is on a public list, and *beginnings*
        (`margrave.measure.discovery.text`).
     8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
-    9. *dependencies* of columns of labels and of few whole numbers, see `Dependencies`.
-    10. *times* that numbers tell of dates, see `Calendar`.
+    9. *times* that numbers tell of dates, see `Calendar`.
 
     What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
     count is known.
@@ -271,7 +270,7 @@ class Discovery:
     def _discover(self, schema: Schema, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
         """As `run`, where something is open."""
         # Loaded here, as a table that is fully declared needs none of them.
-        from margrave.measure.discovery.between import calendar, dependencies
+        from margrave.measure.discovery.between import calendar
         from margrave.measure.discovery.between.links import may_relate
         from margrave.measure.discovery.between.relations import SHARE
         from margrave.measure.discovery.text import DiscoveryBudget
@@ -283,14 +282,12 @@ class Discovery:
         reserve = (
             (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
         )
-        may_depend = dependencies.may_depend(profiled.columns, ruled)
-        depends = rho * dependencies.SHARE if may_depend else Fraction(0)
         told = rho * calendar.SHARE if calendar.may_tell(profiled.columns, ruled) else Fraction(0)
         # Rules' columns stay attributes, as their rules need their codes.
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
         weight = sum((self._weight(column) for column in open_columns), Fraction(0))
-        budget = DiscoveryBudget(self._ledger, left + reserve + depends + told, weight)
+        budget = DiscoveryBudget(self._ledger, left + reserve + told, weight)
         texts = [column for column in open_columns if isinstance(column, Listed)]
         others = [column for column in open_columns if not isinstance(column, Listed)]
         completed, found = list[Column](), list[NoisyMarginal]()
@@ -305,12 +302,6 @@ class Discovery:
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
         if reserve:
             profiled, found = self._find_relations(profiled, found, reserve)
-        if depends > 0:
-            self._tell("columns that follow from others")
-            looks = dependencies.Dependencies(self._source, self._gaussian, self._look, public)
-            profiled, found = looks.run(
-                profiled, [rest_of(m, profiled[m.clique[0]], self._totals) for m in found], depends
-            )
         if told > 0:
             self._tell("numbers that dates tell")
             rows = rows_of(self._totals)[0]

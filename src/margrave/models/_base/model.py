@@ -19,6 +19,7 @@ from margrave.schema.encoded import Codes, Encoded
 
 if TYPE_CHECKING:
     from margrave import protocols
+    from margrave.schema.constraints.rules import Rule
 
 
 Floats = NDArray[np.float64]
@@ -68,6 +69,11 @@ class Model(ABC):
     def converged(self) -> bool:
         """Whether the fit met its tolerance; always for a family without one."""
         return True
+
+    @property
+    def findings(self) -> tuple[Rule, ...]:
+        """What the fit saw in released tables and its rows keep, as rules that are not promised."""
+        return ()
 
     @abstractmethod
     def project(self, clique: Clique) -> Floats:
@@ -170,6 +176,11 @@ class DelegatingModel(Model, Generic[Inner]):
     def converged(self) -> bool:
         """Whether the inner model's fit met its tolerance."""
         return self.inner.converged
+
+    @property
+    def findings(self) -> tuple[Rule, ...]:
+        """Those of the inner model."""
+        return self.inner.findings
 
     def project(self, clique: Clique) -> Floats:
         """The marginal of any clique, in rows, shape domain.shape(clique).

@@ -151,18 +151,18 @@ class Fitted:
     """
 
     def __init__(self, model: Model | None, synthetic: Encoded | None) -> None:
-        self._model = model
+        self.model = model
         self._synthetic = synthetic
 
     @property
     def name(self) -> str:
         """What the distribution is, in words."""
-        return "model" if self._model is not None else "synthetic rows"
+        return "model" if self.model is not None else "synthetic rows"
 
     def shares(self, cliques: Sequence[Clique]) -> list[Table] | None:
         """The cliques' tables as shares that sum to 1; None if there is neither model nor rows."""
-        if self._model is not None:
-            return [shares(np.asarray(table)) for table in self._model.project_many(list(cliques))]
+        if self.model is not None:
+            return [shares(np.asarray(table)) for table in self.model.project_many(list(cliques))]
         if self._synthetic is not None:
             return [rows_share(self._synthetic, clique) for clique in cliques]
         return None

@@ -68,7 +68,7 @@ from margrave.schema.columns import (
     Temporal,
 )
 from margrave.schema.columns.identifier import name_shapes
-from margrave.schema.constraints.rules import CalendarRule, Determines, Ordered, Rule
+from margrave.schema.constraints.rules import Rule
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema, describe_found_ranges
 
@@ -137,7 +137,7 @@ def _sections(
     release: Release, sides: Sides, use: Usefulness, outputs: Mapping[str, str]
 ) -> tuple[Section, ...]:
     fits = TableFits.of(sides.released, sides.fitted)
-    found = relations_section(release)
+    found = relations_section(release, sides.fitted.model)
     related = () if found is None else (Section("relations", "Relations found", found),)
     sheet = sheet_section(release.schema, sides.synthetic)
     drawn = () if sheet is None else (Section("pictures", "Pictures", sheet),)
@@ -321,34 +321,32 @@ def _list_values(column: Listed) -> Markup:
 RELATION_HEADS = ("Column", "Relation", "Rows that fit", "±2σ of noise")
 WORDS = (
     "Columns whose values are drawn by how they differ from another column of the row, as a part of it, or "
-    "as what follows from it. These relations were found in the private table under noise. They are not "
-    "promised: rows that do not fit were moved to the nearest bin or value. A relation that is public can be "
-    "declared as a rule; rules are exact and cost nothing."
+    "as what follows from it. These relations were found in the private table under noise, or seen in its "
+    "noisy tables. They are not promised: rows that do not fit were moved to the nearest bin or value. A "
+    "relation that is public can be declared as a rule; rules are exact and cost nothing."
 )
 
 
-def relations_section(release: Release) -> Markup | None:
-    """The section of the page; None if no column is coded by another, or was found to follow from one."""
+def relations_section(release: Release, model: Model | None = None) -> Markup | None:
+    """The section of the page; None if no column is coded by another, or was found to follow from one.
+
+    Args:
+        release: Of which discovery found relations.
+        model: What was fitted to it, which may have found more.
+    """
     lines = [_relation_line(column) for column in release.schema.columns if isinstance(column, Relative)]
-    lines += [_rule_line(rule) for rule in release.schema.rules if rule.found is not None]
+    seen = () if model is None else model.findings
+    lines += [_rule_line(rule) for rule in (*release.schema.rules, *seen) if rule.found is not None]
     if not lines:
         return None
     return join(tag("p", WORDS), table("Relations found", RELATION_HEADS, lines, numeric=2))
 
 
 def _rule_line(rule: Rule) -> Markup:
-    """A line of the table for a rule that discovery found."""
-    column = rule.names[-1]
-    if isinstance(rule, CalendarRule | Ordered):
-        said = rule.words
-    elif isinstance(rule, Determines):
-        said = f"{column} follows from {rule.by}"
-    else:
-        said = f"{rule.names[0]} says where {column} lies"
+    """A line of the table for a rule that was found."""
     share, error = rule.found or (1.0, 0.0)
-    return row(
-        mark_name(column), mark_name(said, limit=120), percent(share, 1), percent(2 * error, 1), numeric=2
-    )
+    column, said = mark_name(rule.names[-1]), mark_name(rule.words, limit=120)
+    return row(column, said, percent(share, 1), percent(2 * error, 1), numeric=2)
 
 
 def _relation_line(column: Relative) -> Markup:

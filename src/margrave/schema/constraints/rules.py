@@ -12,8 +12,8 @@
 
 A rule says nothing about a row in which one of its columns is missing, unless it names None itself. Whether
 private rows obey a rule is private, too, and nothing here looks at rows. Rules are declared; those that
-discovery found under noise (`margrave.measure.discovery.between`) say so, with the noisy share of the rows
-that obey.
+discovery found under noise (`margrave.measure.discovery.between`), or a fit in a measured pair, say so, with
+the noisy share of the rows that obey.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class Determines(Rule):
         table: The value of `of` for values of `by`, a mapping or pairs; values of `by` that it does not
             mention leave `of` free, a row in which either is missing is not judged. None when the table is
             not public: a run then buys the noisy counts of the pair first, and models read it off them.
-        share: Where discovery found the rule: the noisy share of the rows on the table, and its standard
-            error. None where it was declared.
+        share: Where a fit saw it in a measured pair (`Model.findings`): the noisy share of the rows on the
+            table, and its standard error. None where it was declared.
 
     Example:
         >>> Determines("education_num", "education", {"Bachelors": 13, "HS-grad": 9}).names
@@ -164,6 +164,11 @@ class Determines(Rule):
         return self.share
 
     @property
+    def words(self) -> str:
+        """What it is about, for reading; in whole words where it was found."""
+        return f"{self.of} follows from {self.by}" if self.share else f"{self.kind} ({self.by}, {self.of})"
+
+    @property
     def pairs(self) -> tuple[tuple[Scalar, Value], ...]:
         """The table's entries, none where it is not public."""
         return tuple(self.table or ())  # type: ignore[arg-type]
@@ -179,8 +184,9 @@ class Ordered(Rule):
         high: One of the same kind.
         strict: Whether equal values are ruled out, too. Numbers that are not whole then differ by at least
             2^-40 of the columns' largest bound.
-        share: As in `Determines`. An order of dates that was found holds for values and not for codes, as
-            rules about the calendar do.
+        share: Where discovery found the rule: the noisy share of the rows that obey it, and its standard
+            error. An order of dates that was found holds for values and not for codes, as rules about the
+            calendar do.
     """
 
     kind: ClassVar[str] = "ordered"
@@ -257,7 +263,6 @@ class Within(Rule):
         ranges: For values of `by`, the least and greatest value of `column`, both included and either of
             them None for no bound: a mapping of value to (low, high), or triples. Values that are not
             mentioned leave it free. None as a value means missing.
-        share: As in `Determines`.
 
     Example:
         >>> Within("age", "school", {"primary": (5, 12), "secondary": (11, None)}).names
@@ -268,7 +273,6 @@ class Within(Rule):
     column: str
     by: str
     ranges: tuple[tuple[Value, Bound, Bound], ...] | Mapping[Value, tuple[Bound, Bound]]
-    share: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         self._distinct()
@@ -295,11 +299,6 @@ class Within(Rule):
     def names(self) -> tuple[str, ...]:
         """The listed column and the number."""
         return (self.by, self.column)
-
-    @property
-    def found(self) -> tuple[float, float] | None:
-        """The noisy share of the rows that obey it, and its standard error, where it was found."""
-        return self.share
 
     @property
     def entries(self) -> tuple[tuple[Value, Bound, Bound], ...]:

@@ -172,8 +172,7 @@ class Calendar:
         # What dates say does not hang on the number, so it is worked out once for all of them.
         parts, times = _list_parts(dates), _list_times(dates)
         bases = {name for c in schema.columns if isinstance(c, Relative) for name in c.bases}
-        # What discovery found itself does not count: a quarter that follows from a month is told by the date.
-        held = find_ruled(rule for rule in schema.rules if rule.found is None) | bases
+        held = find_ruled(schema.rules) | bases
         held |= {rule.number for rule in schema.rules if isinstance(rule, CalendarRule)}
         scored = self._list_names(schema, dates, held)
         for column in self._free(schema):
