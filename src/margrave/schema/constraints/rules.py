@@ -123,8 +123,9 @@ class Determines(Rule):
         table: The value of `of` for values of `by`, a mapping or pairs; values of `by` that it does not
             mention leave `of` free, a row in which either is missing is not judged. None when the table is
             not public: a run then buys the noisy counts of the pair first, and models read it off them.
-        share: Where a fit saw it in a measured pair (`Model.findings`): the noisy share of the rows on the
-            table, and its standard error. None where it was declared.
+        share: Where a fit saw it in a measured pair (`Model.findings`), or discovery found it, in older
+            releases: the noisy share of the rows on the table, and its standard error. None where it was
+            declared.
 
     Example:
         >>> Determines("education_num", "education", {"Bachelors": 13, "HS-grad": 9}).names
@@ -263,6 +264,7 @@ class Within(Rule):
         ranges: For values of `by`, the least and greatest value of `column`, both included and either of
             them None for no bound: a mapping of value to (low, high), or triples. Values that are not
             mentioned leave it free. None as a value means missing.
+        share: In older releases, whose discovery looked for such rules: as in `Ordered`.
 
     Example:
         >>> Within("age", "school", {"primary": (5, 12), "secondary": (11, None)}).names
@@ -273,6 +275,7 @@ class Within(Rule):
     column: str
     by: str
     ranges: tuple[tuple[Value, Bound, Bound], ...] | Mapping[Value, tuple[Bound, Bound]]
+    share: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         self._distinct()
@@ -299,6 +302,11 @@ class Within(Rule):
     def names(self) -> tuple[str, ...]:
         """The listed column and the number."""
         return (self.by, self.column)
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
 
     @property
     def entries(self) -> tuple[tuple[Value, Bound, Bound], ...]:
