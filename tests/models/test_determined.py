@@ -263,7 +263,7 @@ def test_public_auto_finds_what_is_fixed_and_it_come_back() -> None:
     model = PublicAuto(given=given).fit(DOMAIN, tables)
     assert isinstance(model, DeterminedModel)
     assert ("name", "copy") in [(one.name, one.by) for one in model.determined]
-    (seen,) = [rule for rule in model.findings if rule.names == ("copy", "name")]
+    (seen,) = [rule for rule in model.found_rules if rule.names == ("copy", "name")]
     assert seen.found is not None
     assert seen.found[0] == pytest.approx(1.0, abs=4 * seen.found[1])
     known = {name: given.column(name) for name in ("p", "q")}
@@ -300,10 +300,10 @@ def test_a_damaged_state_is_refused(damage: dict[str, np.ndarray]) -> None:
 def test_findings_are_told_and_come_back() -> None:
     model = determine()
     # Of the first change nothing is known; the second one changes what fixes the other.
-    assert model.findings == (Determines("copy", "name", share=(0.98, 0.01)),)
+    assert model.found_rules == (Determines("copy", "name", share=(0.98, 0.01)),)
     determined, _ = restore_determined(DOMAIN, model.state())
     assert [(one.turned, one.held) for one in determined] == [(False, None), (True, (0.98, 0.01))]
-    assert DelegatingModel(model).findings == model.findings
+    assert DelegatingModel(model).found_rules == model.found_rules
     old = {key: part for key, part in model.state().items() if key != "determined_held"}
     assert [one.held for one in restore_determined(DOMAIN, old)[0]] == [None, None]
 

@@ -27,7 +27,7 @@ COUNTRIES = tuple(f"Country-{letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZa
 class Mixture:
     """A mixture of products: exact marginals of any clique in a few lines."""
 
-    findings: tuple[Rule, ...] = ()
+    found_rules: tuple[Rule, ...] = ()
 
     def __init__(
         self, domain: Domain, weights: NDArray[np.float64], parts: Mapping[str, NDArray[np.float64]]

@@ -13,7 +13,7 @@ from adult_like import Mixture
 from page_checks import check
 from scipy.special import ndtr, ndtri
 
-from margrave.cli.released import column_notes, describe_findings, describe_release
+from margrave.cli.released import column_notes, describe_found_rules, describe_release
 from margrave.errors import InputError
 from margrave.models._determined import Determined, DeterminedModel
 from margrave.models.independent import Independent
@@ -273,7 +273,7 @@ def test_what_a_fit_saw_to_follow_from_another_column_is_told(turned: bool) -> N
     assert "Relations found" in check(text).of("section", "h2")
     assert "state follows from county" in text
     assert "98.7" in text
-    assert describe_findings(model) == [
+    assert describe_found_rules(model) == [
         "found         state follows from county in 98.7% (± 0.4%) of the rows, found and not promised"
     ]
 

@@ -48,13 +48,13 @@ def show(
             "notes": dict(found.notes),
             "rules left out": [rule.to_json() for rule in found.rules_left_out],
             "rules not read": [rule.to_json() for rule in found.rules_not_read],
-            "findings": [rule.to_json() for rule in synthesis.model.findings],
+            "found rules": [rule.to_json() for rule in synthesis.model.found_rules],
         }
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
     warning = [found.guarantee.warning] if found.guarantee.warning else []
     notes = [f"warning: {line}" for line in rule_notes(found)]
-    lines = [*describe_release(found), *describe_findings(synthesis.model)]
+    lines = [*describe_release(found), *describe_found_rules(synthesis.model)]
     typer.echo("\n".join([*warning, *notes, str(synthesis.usefulness()), *lines]))
 
 
@@ -110,11 +110,11 @@ def describe_release(release: Release) -> list[str]:
     return lines
 
 
-def describe_findings(model: Model) -> list[str]:
+def describe_found_rules(model: Model) -> list[str]:
     """What a fit saw in released tables, a line each."""
     from margrave.schema.schema import describe_rule
 
-    return [f"found         {describe_rule(rule)}" for rule in model.findings]
+    return [f"found         {describe_rule(rule)}" for rule in model.found_rules]
 
 
 def rule_notes(release: Release) -> list[str]:

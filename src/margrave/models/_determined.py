@@ -102,7 +102,7 @@ class Determined:
     held: tuple[float, float] | None = None
 
     @property
-    def finding(self) -> Determines:
+    def found_rule(self) -> Determines:
         """What was seen, as the rule that it would be if it were promised."""
         of, by = (self.by, self.name) if self.turned else (self.name, self.by)
         return Determines(of, by, share=self.held)
@@ -143,10 +143,10 @@ class DeterminedModel(DelegatingModel["protocols.Model"]):
         self.determined = tuple(determined)
 
     @property
-    def findings(self) -> tuple[Rule, ...]:
+    def found_rules(self) -> tuple[Rule, ...]:
         """Which attribute follows from which, in the share of the rows that was measured."""
-        own = tuple(one.finding for one in self.determined if one.held is not None)
-        return (*self.inner.findings, *own)
+        own = tuple(one.found_rule for one in self.determined if one.held is not None)
+        return (*self.inner.found_rules, *own)
 
     @functools.cached_property
     def _moves(self) -> list[_Moves]:

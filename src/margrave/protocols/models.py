@@ -45,7 +45,7 @@ class Model(Protocol):
         """Whether the fit met its tolerance; always for a family without one."""
 
     @property
-    def findings(self) -> tuple[Rule, ...]:
+    def found_rules(self) -> tuple[Rule, ...]:
         """What the fit saw in released tables and its rows keep, as rules that are not promised."""
 
     def project(self, clique: Clique) -> NDArray[np.float64]:

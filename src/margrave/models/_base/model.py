@@ -71,7 +71,7 @@ class Model(ABC):
         return True
 
     @property
-    def findings(self) -> tuple[Rule, ...]:
+    def found_rules(self) -> tuple[Rule, ...]:
         """What the fit saw in released tables and its rows keep, as rules that are not promised."""
         return ()
 
@@ -178,9 +178,9 @@ class DelegatingModel(Model, Generic[Inner]):
         return self.inner.converged
 
     @property
-    def findings(self) -> tuple[Rule, ...]:
+    def found_rules(self) -> tuple[Rule, ...]:
         """Those of the inner model."""
-        return self.inner.findings
+        return self.inner.found_rules
 
     def project(self, clique: Clique) -> Floats:
         """The marginal of any clique, in rows, shape domain.shape(clique).

@@ -335,7 +335,7 @@ def relations_section(release: Release, model: Model | None = None) -> Markup | 
         model: What was fitted to it, which may have found more.
     """
     lines = [_relation_line(column) for column in release.schema.columns if isinstance(column, Relative)]
-    seen = () if model is None else model.findings
+    seen = () if model is None else model.found_rules
     lines += [_rule_line(rule) for rule in (*release.schema.rules, *seen) if rule.found is not None]
     if not lines:
         return None

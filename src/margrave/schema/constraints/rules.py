@@ -123,7 +123,7 @@ class Determines(Rule):
         table: The value of `of` for values of `by`, a mapping or pairs; values of `by` that it does not
             mention leave `of` free, a row in which either is missing is not judged. None when the table is
             not public: a run then buys the noisy counts of the pair first, and models read it off them.
-        share: Where a fit saw it in a measured pair (`Model.findings`), or discovery found it, in older
+        share: Where a fit saw it in a measured pair (`Model.found_rules`), or discovery found it, in older
             releases: the noisy share of the rows on the table, and its standard error. None where it was
             declared.
 
