@@ -15,9 +15,9 @@ from margrave.measure.curator import Curator
 from margrave.measure.discovery.beginnings import (
     MOST_BEGINNINGS,
     ROOM,
-    Digits,
     choose_digits,
     count_digits,
+    look_at,
     narrow_shapes,
 )
 from margrave.privacy.accounting.accountants import ZCDP
@@ -161,7 +161,7 @@ def test_the_cells_of_all_shapes_together_are_bounded_and_the_frequent_ones_come
 
 
 def test_each_row_is_in_one_cell_at_most() -> None:
-    looks = [Digits("V0[0-9]{6}", 2, (10,)), Digits("[A-Z]{2}[0-9]{2}", 2, (10, 10))]
+    looks = [look_at("V0[0-9]{6}", [2]), look_at("[A-Z]{2}[0-9]{2}", [2, 3])]
     texts = ["V0000001", "V0700001", "V1000001", "AB12", "CD12", "AB1", "note"]
     for wide, expected in ((False, {0: 1, 7: 1}), (True, {22: 2})):
         for text in texts:

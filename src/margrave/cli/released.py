@@ -170,6 +170,11 @@ def column_notes(release: Release) -> list[str]:
                 f"{column.name!r}: codes that are not frequent fell back to {len(column.stems)} beginnings; "
                 "these stand alone, or what follows is made up"
             )
+        if isinstance(column, Listed) and column.patterns:
+            found.append(
+                f"{column.name!r}: texts that are not frequent fell back to {len(column.patterns)} patterns, "
+                "of which texts are made up; one may be a real one by chance"
+            )
     return found
 
 

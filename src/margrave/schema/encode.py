@@ -29,6 +29,7 @@ from margrave.schema.columns import (
     Whole,
 )
 from margrave.schema.columns.binned import SpeltNumber
+from margrave.schema.columns.identifier import match_shapes, shape_parts
 from margrave.schema.columns.relative import Relative, relative_codes, take_own
 from margrave.schema.constraints.calendar import draw_parts, follow_dates
 from margrave.schema.constraints.draws import agreed_numbers, relative_numbers
@@ -235,7 +236,7 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
 
     Equal spelling first; then equal numbers, so that "1.0" in a file is a declared 1; then truth values
     whatever their case, among which blank texts are missing, and the marks of missing values are unless the
-    column is strict; then the beginnings that have a code.
+    column is strict; then the beginnings and the patterns that have a code.
     """
     labels = column.values or ()
     codes = _find(distinct, [forms.spell_value(label) for label in labels])
@@ -257,6 +258,8 @@ def _match(distinct: Any, values: Any, column: Listed) -> Indices:
         codes[absent & (codes < 0)] = MISSING
     if (codes < 0).any() and column.stems:
         _fill_by_beginning(codes, distinct, column)
+    if (codes < 0).any() and column.patterns:
+        _fill_by_pattern(codes, distinct, column)
     return codes
 
 
@@ -267,6 +270,16 @@ def _fill_by_beginning(codes: Indices, distinct: Any, column: Listed) -> None:
         keys = [stem if len(stem) == length else None for stem in column.stems]
         found = _find(pc.utf8_slice_codeunits(distinct, 0, length), list(keys))
         _fill(codes, np.where(found >= 0, found + first, found))
+
+
+def _fill_by_pattern(codes: Indices, distinct: Any, column: Listed) -> None:
+    """Give texts that are not listed and have no beginning the code of the first pattern that they are of."""
+    first = len(column.values or ()) + len(column.stems)
+    lengths = np.asarray(pc.fill_null(pc.utf8_length(distinct), 0))
+    for length in sorted({len(shape_parts(shape)) for shape in column.patterns}):
+        rows = np.flatnonzero((codes == UNSEEN) & (lengths == length))
+        places = match_shapes(distinct.take(pa.array(rows)).to_pylist(), column.patterns)
+        codes[rows] = np.where(places >= 0, places + first, UNSEEN)
 
 
 def _find(distinct: Any, keys: list[str | None]) -> Indices:

@@ -129,9 +129,10 @@ def _describe_values(column: Listed) -> str:
     shown = ", ".join(map(str, column.values))
     count = len(column.values)
     kept = shown if count and len(shown) <= MAX_SHOWN else f"{count} value{'s' * (count != 1)}"
-    if column.stems:
-        kept = f"{kept}, " if count else ""
-        kept += f"{len(column.stems)} beginnings of codes"
+    parts = [kept] if count or not column.grouped else []
+    parts += [f"{len(column.stems)} beginnings of codes"] if column.stems else []
+    parts += [f"{len(column.patterns)} patterns of texts"] if column.patterns else []
+    kept = ", ".join(parts)
     return kept if column.other is None else f"{kept} and {column.other}"
 
 
@@ -471,7 +472,7 @@ def _narrow_column(column: Column, missing: bool) -> Column:
     """A column without `other`, and without missing values unless these are to stay; as it is if nothing else
     is left of it."""
     changes: dict[str, Any] = {} if missing else {"missing": False}
-    if isinstance(column, Listed) and not column.stems:
+    if isinstance(column, Listed) and not column.grouped:
         changes["other"] = None
     try:
         return dataclasses.replace(column, **changes)

@@ -38,7 +38,7 @@ def scores_of(column: Column) -> Floats | None:
     if isinstance(column, SpeltNumber):
         found[: column.present] = _moments(column)[0]
         return found
-    if not isinstance(column, Listed) or column.values is None or column.stems:
+    if not isinstance(column, Listed) or column.values is None or column.grouped:
         return None
     if not column.values or any(isinstance(value, str) for value in column.values):
         return None

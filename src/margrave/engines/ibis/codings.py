@@ -114,7 +114,7 @@ def code_column(column: Column, stored: Stored, distinct: Distinct) -> Coding:
             return _looked_up(column, stored, distinct, absent)
         return _code_bins(column, stored.read_numbers(column.read), absent)
     values = column.values or ()
-    if stored.form == "text" and not column.stems and all(isinstance(value, str) for value in values):
+    if stored.form == "text" and not column.grouped and all(isinstance(value, str) for value in values):
         faults = _find_faults(column, stored)
         if "unseen" in faults:
             named = [stored.literal(value) for value in values]

@@ -46,11 +46,34 @@ from margrave.schema.constraints.rules import find_ruled
 from margrave.schema.schema import Schema, apply_rules
 
 if TYPE_CHECKING:
-    from margrave.measure.discovery.text import DiscoveryBudget
     from margrave.protocols import Source
 
 TEXT_LOOKS = frozenset({"values", "lists", "shapes", "distinct", "prefixes"})
 """The looks that a column of text may need; which of them follow the first depends on released numbers."""
+
+
+@dataclasses.dataclass(slots=True)
+class DiscoveryBudget:
+    """What is left of discovery's rho, shared out by the weights of the looks that may still come.
+
+    Args:
+        ledger: Where spends are recorded.
+        kept: rho that stays for what follows.
+        weight: Weights of all looks that may still come.
+    """
+
+    ledger: Ledger
+    kept: Fraction
+    weight: Fraction
+
+    @property
+    def unit(self) -> Fraction:
+        """rho of a look of weight 1."""
+        return (self.ledger.planned - self.kept) / self.weight
+
+    def pass_by(self, weight: Fraction) -> None:
+        """Looks of this weight were taken or will not be: what they left goes to those that follow."""
+        self.weight -= weight
 
 
 def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
@@ -273,7 +296,6 @@ class Discovery:
         from margrave.measure.discovery.between import calendar
         from margrave.measure.discovery.between.links import may_relate
         from margrave.measure.discovery.between.relations import SHARE
-        from margrave.measure.discovery.text import DiscoveryBudget
 
         left = self._ledger.planned - rho
         ruled = find_ruled(schema.rules)

@@ -13,7 +13,8 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    after another: each adds 1 or 0 to the number. So it moves by at most k where they come or go. Where k rows
    are exchanged for k others, taking them out lowers it by 0 to k and putting the others in raises it by 0 to
    k, so it moves by at most k again: squared L2 sensitivity k^2 under both adjacencies, for one number.
-4. *keys*: as 2, by the shape that keeps what stands in front of the digits.
+4. *keys*: as 2, by the shape that keeps what stands in front of the digits; *patterns*: as 2, by that which
+   keeps all letters. One of them at most follows, with the delta kept for it.
 5. *beginnings*: rows that are not listed, and whose text begins with none of the beginnings released before,
    by their first letters, over all texts of a released shape cut to that length. The cells are fixed before
    the look, and a row is in one at most: a marginal's sensitivity, no threshold and no delta.
@@ -43,7 +44,13 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    released counts alone, so the cells are fixed before the look. A text has one shape and one sign at a
    place, so a row is in one cell at most: as 5, a marginal's sensitivity, no threshold and no delta.
 
-The exact answers of 2 to 5 and 7 to 9 are made from the values and their counts, so they are additive on
+10. *digits place by place*: rows by the shape of their text, a place of it and the digit there, over released
+   shapes, or those of 4, and all digits. Shapes and places are fixed before the look. A row adds 1 to one
+   cell for each place of its text's shape, at most to as many as the most places of any shape, and which
+   follows from its own text alone. As in 8, the squared sensitivity is that number times a marginal's. No
+   threshold and no delta: the cells are public or released. 9 follows with digits that 10 has told.
+
+The exact answers of 2 to 5 and 7 to 10 are made from the values and their counts, so they are additive on
 every engine on which `Source.value_parts` is; 6 is `Source.unlisted_parts`.
 """
 
@@ -63,14 +70,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.beginnings import (
-    Digits,
     choose_digits,
+    choose_uneven,
+    classes_of,
     complete_shape,
+    count_beginnings,
     count_digits,
+    count_signs,
     cut_lengths,
+    leave_shapes,
+    list_places,
     narrow_shapes,
     rarest_deviations,
+    split_patterns,
+    tell_by_beginnings,
     texts_of,
+    with_patterns,
     with_prefixes,
 )
 from margrave.measure.discovery.keys import are_distinct
@@ -79,7 +94,8 @@ from margrave.measure.mechanisms.partition import FoundTexts, Parts, find_texts,
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Identifier, Listed, Omitted
-from margrave.schema.columns.identifier import shape_of, widen_shape
+from margrave.schema.columns.base import Scalar
+from margrave.schema.columns.identifier import keep_letters, shape_of, widen_shape
 from margrave.schema.columns.public_lists import (
     MOST_LISTS,
     choose_list,
@@ -90,9 +106,12 @@ from margrave.schema.columns.public_lists import (
 )
 
 if TYPE_CHECKING:
+    from margrave.measure.discovery.discover import DiscoveryBudget
     from margrave.protocols import Source
 
 Counts = NDArray[np.int64]
+Texts = Iterable[tuple[str, int]]
+"""Texts and their rows."""
 
 
 SHARES_OF_DELTA = {"values": Fraction(1, 2), "shapes": Fraction(1, 4), "keys": Fraction(1, 4)}
@@ -105,10 +124,6 @@ FIRST, TOGETHER, COUNTED = Fraction(1, 4), Fraction(13, 20), Fraction(1, 10)
 """Parts of the rho for values: the search of each column alone, the search together, and the counts."""
 WEIGHT = 1000
 """What a row adds to a text in the search together if it holds no other that is not listed."""
-SPREAD, LEAST_MEAN_WEIGHT = 0.15, 0.3
-"""How far mean weights of a column's texts differ from each other, about; the least mean reckoned with."""
-EVIDENT = 1.0
-"""Noise standard deviations from which a value of a public list, not seen otherwise, has a code."""
 LEAST_REST = 0.02
 """Share of the rows without a code of their own from which more is asked about them."""
 MOSTLY_LISTED = 0.5
@@ -124,30 +139,6 @@ NO_PATTERN = "nearly every row has a text of its own, without a common pattern"
 
 
 @dataclasses.dataclass(slots=True)
-class DiscoveryBudget:
-    """What is left of discovery's rho, shared out by the weights of the looks that may still come.
-
-    Args:
-        ledger: Where spends are recorded.
-        kept: rho that stays for what follows.
-        weight: Weights of all looks that may still come.
-    """
-
-    ledger: Ledger
-    kept: Fraction
-    weight: Fraction
-
-    @property
-    def unit(self) -> Fraction:
-        """rho of a look of weight 1."""
-        return (self.ledger.planned - self.kept) / self.weight
-
-    def pass_by(self, weight: Fraction) -> None:
-        """Looks of this weight were taken or will not be: what they left goes to those that follow."""
-        self.weight -= weight
-
-
-@dataclasses.dataclass(slots=True)
 class _Found:
     """What is known of a column by now.
 
@@ -159,9 +150,12 @@ class _Found:
         rest: Rows without a code after the first look, 0 where there are next to none.
         shapes: The shapes of their texts; `noise`, the standard deviation of their counts' noise.
         unlike: Whether nearly every one of them has a text of its own; `coded`, whether most have a shape.
+        torn: Whether beginnings would tear these, so that they fall back to patterns; `delta`, what is kept
+            for the search of these.
         done: Whether it holds keys or is left out.
         list_name: The public list that its values are from; `fresh`, the other values of that list.
         weighed: Texts that the search of all columns found, with their noisy sum of weights and its noise.
+        first: The values that were listed when shapes were counted.
     """
 
     asked: Listed
@@ -174,10 +168,13 @@ class _Found:
     noise: float = 0.0
     unlike: bool = False
     coded: bool = False
+    torn: bool = False
+    delta: Fraction = Fraction(0)
     done: bool = False
     list_name: str = ""
     fresh: tuple[str, ...] = ()
     weighed: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    first: frozenset[Scalar] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -255,6 +252,7 @@ class TextSearch:
         if not isinstance(known, Categorical) or rest < max(4.0 * spread, LEAST_REST * self.rows[0], 1.0):
             self.budget.pass_by(looks)
             return
+        found.first = frozenset(known.values or ())
         found.rest, fitting = rest, None if known.rare else find_list(found.texts.texts)
         if fitting is None and not known.rare and may_fit_list(found.texts.texts):
             fitting = self._look_at_lists(found)
@@ -271,7 +269,11 @@ class TextSearch:
         if found.unlike and not known.values:
             found.known = self._keys(found, known, delta_of_keys)
             found.marginal, found.done = None, True
-        found.coded = not found.unlike and sum(found.shapes.values()) >= MIN_CODED_SHARE * rest
+        shaped = not found.done and sum(found.shapes.values()) >= MIN_CODED_SHARE * rest
+        # Texts of which nearly all differ have no frequent beginning that would be a code.
+        found.torn = shaped and (found.unlike or not tell_by_beginnings(found.shapes))
+        found.coded = found.torn or (shaped and not found.unlike)
+        found.delta = delta_of_keys if found.torn else Fraction(0)
 
     def _look_at_lists(self, found: _Found) -> tuple[str, tuple[str, ...]] | None:
         """The public list that most rows with a text have a text of, or None.
@@ -324,7 +326,9 @@ class TextSearch:
                 )
                 return itertools.chain([next(parts)], parts)
 
-            rho, delta = self.budget.unit * share, self.ledger.planned_delta
+            rho = self.budget.unit * share
+            # What is left of delta, but for the searches for patterns that follow.
+            delta = self.ledger.planned_delta - sum((one.delta for one in found), Fraction(0))
             answer, sigma = find_texts(
                 what, exact, gaussian, self.ledger, rho, delta, cells=len(listed), weight=WEIGHT
             )
@@ -349,7 +353,7 @@ class TextSearch:
             self.tell(what)
             exact = functools.partial(self._listed_rows, name, texts)
             (noisy,), sigma = self.gaussian.ask([what], self.budget.unit * share, exact)
-            found.texts = _merge_counts(found, texts, noisy, sigma)
+            found.texts = found.texts.merge(texts, noisy, sigma, found.weighed)
             found.known, found.marginal = found.texts.list_for(found.asked, self.rows[0])
         if together or found.fresh:
             self.budget.pass_by(share)
@@ -378,7 +382,7 @@ class TextSearch:
         # Listed values are released, so that their common shape is post-processing.
         shapes = {widen_shape(shape_of(str(value)) or "-") for value in known.values}
         alike = len(shapes) == 1 and NUMBERS.fullmatch(min(shapes)) is not None
-        return dataclasses.replace(known, others=min(shapes) if alike else ""), marginal
+        return dataclasses.replace(known, others=min(shapes) if alike else known.others), marginal
 
     def _with_beginnings(
         self, found: _Found, known: Categorical, marginal: NoisyMarginal
@@ -387,10 +391,12 @@ class TextSearch:
         rest, spread = self._rest_rows(found)
         if found.attribute or rest < max(4.0 * spread, LEAST_REST * self.rows[0], 1.0):
             return known, marginal
-        if found.coded:
+        if found.torn:
+            known, marginal = self._with_patterns(found, known, marginal)
+        elif found.coded:
             shape = max(found.shapes, key=lambda one: found.shapes[one])
             known, marginal = self._beginnings(known, marginal, shape)
-        if known.values or known.prefixes:
+        if known.values or known.grouped:
             return known, marginal
         return Omitted(name=known.name, reason=NO_PATTERN if found.unlike else NO_VALUE), None
 
@@ -403,7 +409,8 @@ class TextSearch:
 
         Args:
             column: What is known by now.
-            sort: "shapes" by classes of signs, "keys" with what stands in front of the digits.
+            sort: "shapes" by classes of signs, "keys" with what stands in front of the digits, "patterns"
+                with all letters.
             rho: What it may cost of rho; `delta`, of delta.
         """
         what = f"{sort} of {column.name}"
@@ -412,7 +419,7 @@ class TextSearch:
         def exact() -> Parts:
             found: Counter[str] = Counter()
             for text, count in self._rest(column):
-                shape = shape_of(text)
+                shape = keep_letters(text) if sort == "patterns" else shape_of(text)
                 if shape:
                     found[widen_shape(shape) if sort == "shapes" else shape] += count
             names = tuple(sorted(found))
@@ -422,7 +429,7 @@ class TextSearch:
         answer, sigma = find_texts(what, exact, self.gaussian, self.ledger, rho, delta)
         return dict(zip(answer.texts, answer.arrays[0][:-1].tolist(), strict=True)), sigma
 
-    def _rest(self, column: Categorical) -> Iterable[tuple[str, int]]:
+    def _rest(self, column: Categorical) -> Texts:
         """Texts that are not listed and have no released beginning, and their rows. **Not private.**"""
         listed, prefixes = set(column.values or ()), set(column.prefixes)
         # Beginnings of a few lengths are looked up, which is faster than comparing each one.
@@ -450,16 +457,21 @@ class TextSearch:
         rho = self.budget.unit * self.weights["prefixes"] / 2
         closer, noise = self._shapes(column, "keys", rho, delta)
         if sum(closer.values()) >= MIN_SHAPED_SHARE * found.rest:
-            shapes = self._narrow(column, closer, noise, rho, wide=False)
+            shapes = self._narrow(column, closer, noise, rho, shape_of)
         else:
-            shapes = self._narrow(column, found.shapes, found.noise, rho, wide=True)
+            shapes = self._narrow(column, found.shapes, found.noise, rho, classes_of)
         total = sum(shapes.values())
         shares = {shape: round(count / total, 4) for shape, count in shapes.items()}
         kept = {shape: share for shape, share in shares.items() if share > 0}
         return Identifier(name=column.name, pattern="shape", shapes=tuple(kept), shares=tuple(kept.values()))
 
     def _narrow(
-        self, column: Categorical, shapes: dict[str, float], noise: float, rho: Fraction, wide: bool
+        self,
+        column: Categorical,
+        shapes: dict[str, float],
+        noise: float,
+        rho: Fraction,
+        read: Callable[[str], str],
     ) -> dict[str, float]:
         """The shapes of keys with those of their first digits that are frequent, and their noisy counts.
 
@@ -469,24 +481,94 @@ class TextSearch:
             column: What is known by now.
             shapes: Released shapes and their noisy counts; `noise`, the standard deviation of these.
             rho: What it may cost.
-            wide: Whether letters and leading zeros of the shapes are classes, as `widen_shape` has them.
+            read: The shape of a text, among these.
         """
-        what = f"first digits of {column.name}"
         looks = choose_digits(shapes, self.gaussian.sigma(rho))
         if not looks:
             return shapes
-        self.tell(what)
-        exact = functools.partial(self._digits, column, looks, wide)
-        (noisy,), sigma = self.gaussian.ask([what], rho, exact)
+
+        def count(rows: Texts) -> Counts:
+            return count_digits(looks, ((text, read(text), held) for text, held in rows))
+
+        noisy, sigma = self._look(column, f"first digits of {column.name}", rho, count)
         return narrow_shapes(shapes, looks, noisy, noise, sigma)
 
-    def _digits(self, column: Categorical, looks: Sequence[Digits], wide: bool) -> list[Counts]:
-        """Rows by shape and first digits, the cells of `count_digits`. **Not private.**"""
+    def _look(
+        self, column: Categorical, what: str, rho: Fraction, count: Callable[[Texts], Counts], cells: int = 1
+    ) -> tuple[NDArray[np.float64], float]:
+        """Noisy counts of rows without a code by their text, and the standard deviation of their noise.
 
-        def shape(text: str) -> str:
-            return widen_shape(shape_of(text) or "-") if wide else shape_of(text)
+        **Privacy.** Proof at the head of this file, 5, 9 and 10.
 
-        return [count_digits(looks, ((text, shape(text), count) for text, count in self._rest(column)))]
+        Args:
+            column: What is known by now.
+            what: The look, in public words.
+            rho: What it costs.
+            count: Counts texts and their rows in cells that are fixed before the look.
+            cells: In how many of them a row is at most.
+        """
+        self.tell(what)
+        gaussian = self.gaussian.joint(cells)
+        (noisy,), sigma = gaussian.ask([what], rho, lambda: [count(self._rest(column))])
+        return noisy, sigma
+
+    def _with_patterns(
+        self, found: _Found, column: Categorical, marginal: NoisyMarginal
+    ) -> tuple[Categorical, NoisyMarginal]:
+        """The column with codes for frequent patterns, and the marginal with their counts.
+
+        **Privacy.** Proof at the head of this file, 4 and 9.
+        """
+        rho = self.budget.unit * self.weights["prefixes"] / 2
+        exact, noise = self._shapes(column, "patterns", rho, found.delta)
+        counts = dict(zip(column.values or (), marginal.values.tolist(), strict=False))
+        listed = {str(text): count for text, count in counts.items() if text not in found.first}
+        shapes = leave_shapes(found.shapes, found.noise, exact, noise, listed)
+        covered = sum(count for count, _ in shapes.values()) >= MIN_SHAPED_SHARE * self._rest_rows(found)[0]
+        shapes = self._split(column, shapes, rho / 2, exact)
+        least = column.rare * self.rows[0]
+        kept = {shape: held for shape, held in shapes.items() if held[0] >= least}
+        column, marginal = with_patterns(column, marginal, kept)
+        # Nearly all rows have a pattern, so that what is left has one, too, and is drawn of the main one.
+        others = max(kept, key=lambda shape: kept[shape], default="") if covered else ""
+        return dataclasses.replace(column, others=others), marginal
+
+    def _split(
+        self,
+        column: Categorical,
+        shapes: dict[str, tuple[float, float]],
+        rho: Fraction,
+        exact: Collection[str],
+    ) -> dict[str, tuple[float, float]]:
+        """Patterns with those of their digits that are frequent, their noisy counts and variances.
+
+        **Privacy.** Proof at the head of this file, 9 and 10.
+
+        Args:
+            column: What is known by now.
+            shapes: Released shapes, their noisy counts and variances.
+            rho: What each of two looks may cost.
+            exact: Those of them that keep letters.
+        """
+        places = list_places(shapes)
+
+        def read(rows: Texts) -> Iterable[tuple[str, str, int]]:
+            for text, held in rows:
+                shape = keep_letters(text)
+                yield text, shape if shape in exact else classes_of(text), held
+
+        most = max((len(look.places) for look in places), default=0)
+        if not most:
+            return shapes
+        what = f"digits of {column.name}, place by place"
+        noisy, spread = self._look(column, what, rho, lambda rows: count_signs(places, read(rows)), most)
+        counts = {shape: count for shape, (count, _) in shapes.items()}
+        looks = choose_uneven(counts, places, noisy, spread, self.gaussian.sigma(rho))
+        if not looks:
+            return shapes
+        what = f"first digits of {column.name}"
+        noisy, sigma = self._look(column, what, rho, lambda rows: count_digits(looks, read(rows)))
+        return split_patterns(shapes, looks, noisy, sigma)
 
     def _beginnings(
         self, column: Categorical, marginal: NoisyMarginal, shape: str
@@ -499,79 +581,16 @@ class TextSearch:
         for length in lengths:
             what = f"beginnings of {column.name}, {length} letters"
             cells = texts_of(shape, length)
-            self.tell(what)
-            exact = functools.partial(self._begun, column, cells, length)
             rho = self.budget.unit * self.weights["prefixes"] / len(lengths)
-            (noisy,), sigma = self.gaussian.ask([what], rho, exact)
+            noisy, sigma = self._look(column, what, rho, functools.partial(count_beginnings, cells, length))
             # None of the empty cells is to pass, but for one look in a hundred.
             bar = max(sigma * rarest_deviations(len(cells)), column.rare * self.rows[0])
             found = {cell: float(count) for cell, count in zip(cells, noisy, strict=True) if count >= bar}
             column, marginal = with_prefixes(column, marginal, found, sigma, complete_shape(shape, length))
         return column, marginal
 
-    def _begun(self, column: Categorical, cells: tuple[str, ...], length: int) -> list[Counts]:
-        """Rows without a code of their own by the first letters of their text. **Not private.**"""
-        places = {cell: place for place, cell in enumerate(cells)}
-        result = np.zeros(len(cells), dtype=np.int64)
-        for text, count in self._rest(column):
-            place = places.get(text[:length])
-            if place is not None:
-                result[place] += count
-        return [result]
-
 
 def weight_of(held: int) -> int:
     """What a row that holds so many texts without a code adds to each: WEIGHT over the root, rounded down."""
     # A whole number, so that sums of weights stay exact.
     return math.isqrt(WEIGHT**2 // held)
-
-
-def _merge_counts(
-    found: _Found, texts: tuple[str, ...], noisy: NDArray[np.float64], sigma: float
-) -> FoundTexts:
-    """Released counts of a column's texts, from all looks at it. Post-processing.
-
-    Looks at the same count are weighed by their precision. A text that the search of all columns found has
-    a sum of weights of at most 1 a row: over the mean weight of all such texts of the column it is a count
-    with less noise than the closer look's, but for how far the texts' own mean weights differ (SPREAD). A
-    text of a public list that has not been seen otherwise stays if its count is evident.
-
-    Args:
-        found: The column.
-        texts: All its texts, sorted.
-        noisy: Their counts in the last look, and behind them that of the rows without a text: [texts + 1].
-        sigma: Standard deviation of their noise.
-    """
-    before = dict(
-        # The last value of the counts is that of rows without a text and has no name.
-        zip(found.texts.texts, zip(found.texts.values, found.texts.variances, strict=False), strict=False)
-    )
-    counted = dict(zip(texts, noisy.tolist(), strict=False))
-    summed = sum(weighed for weighed, _ in found.weighed.values())
-    mean = summed / max(sum(counted[text] for text in found.weighed), 1.0) if summed > 0 else 1.0
-    # Noise may make the mean larger than any weight or nearly nothing.
-    mean = min(max(mean, LEAST_MEAN_WEIGHT), 1.0)
-    kept, values, variances = [], [], []
-    for text in texts:
-        looks = [(counted[text], sigma**2)]
-        if text in before:
-            looks.append(before[text])
-        elif text in found.weighed:
-            weighed, noise = found.weighed[text]
-            looks.append((weighed / mean, (noise / mean) ** 2 + (SPREAD * weighed / mean) ** 2))
-        elif counted[text] < EVIDENT * sigma:
-            continue
-        value, variance = _weigh_looks(looks)
-        kept.append(text)
-        values.append(value)
-        variances.append(variance)
-    value, variance = _weigh_looks(
-        [(noisy[-1], sigma**2), (found.texts.values[-1], found.texts.variances[-1])]
-    )
-    return FoundTexts(tuple(kept), np.array([*values, value]), np.array([*variances, variance]))
-
-
-def _weigh_looks(looks: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The mean of values by their precision, and its variance."""
-    precision = math.fsum(1.0 / variance for _, variance in looks)
-    return math.fsum(value / variance for value, variance in looks) / precision, 1.0 / precision

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,10 @@ Parts = Iterable[tuple[Sequence[str], NDArray[np.int64]]]
 OTHER = "(other)"
 """Label of the code that stands for all values not listed."""
 
+SPREAD, LEAST_MEAN_WEIGHT = 0.15, 0.3
+"""How far mean weights of a column's texts differ from each other, about; the least mean reckoned with."""
+EVIDENT = 1.0
+"""Noise standard deviations from which a value of a public list, not seen otherwise, has a code."""
 MIN_DEVIATIONS = 3.0
 """Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
 
@@ -107,6 +111,56 @@ class FoundTexts:
             column, values=texts, other=_label(set(texts)), missing=missing, strict=False
         )
         return known, _marginal(known, [counts[place] for place in kept], absent, sigmas[[*kept, -1]])
+
+    def merge(
+        self,
+        texts: tuple[str, ...],
+        noisy: NDArray[np.float64],
+        sigma: float,
+        weighed: Mapping[str, tuple[float, float]],
+    ) -> FoundTexts:
+        """Released counts of a column's texts, from all looks at it. Post-processing.
+
+        Looks at the same count are weighed by their precision. A text that the search of all columns found
+        has a sum of weights of at most 1 a row: over the mean weight of all such texts of the column it is a
+        count with less noise than the closer look's, but for how far the texts' own mean weights differ
+        (SPREAD). A text of a public list that has not been seen otherwise stays if its count is evident.
+
+        Args:
+            texts: All texts of the column, sorted.
+            noisy: Their counts in the last look, and behind them that of rows without a text: [texts + 1].
+            sigma: Standard deviation of their noise.
+            weighed: Texts that the search of all columns found: noisy sum of weights, and its noise.
+        """
+        # The last value of the counts is that of rows without a text and has no name.
+        before = dict(zip(self.texts, zip(self.values, self.variances, strict=False), strict=False))
+        counted = dict(zip(texts, noisy.tolist(), strict=False))
+        summed = sum(weight for weight, _ in weighed.values())
+        mean = summed / max(sum(counted[text] for text in weighed), 1.0) if summed > 0 else 1.0
+        # Noise may make the mean larger than any weight or nearly nothing.
+        mean = min(max(mean, LEAST_MEAN_WEIGHT), 1.0)
+        kept, values, variances = [], [], []
+        for text in texts:
+            looks = [(counted[text], sigma**2)]
+            if text in before:
+                looks.append(before[text])
+            elif text in weighed:
+                weight, noise = weighed[text]
+                looks.append((weight / mean, (noise / mean) ** 2 + (SPREAD * weight / mean) ** 2))
+            elif counted[text] < EVIDENT * sigma:
+                continue
+            value, variance = _weigh_looks(looks)
+            kept.append(text)
+            values.append(value)
+            variances.append(variance)
+        value, variance = _weigh_looks([(noisy[-1], sigma**2), (self.values[-1], self.variances[-1])])
+        return FoundTexts(tuple(kept), np.array([*values, value]), np.array([*variances, variance]))
+
+
+def _weigh_looks(looks: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The mean of values by their precision, and its variance."""
+    precision = math.fsum(1.0 / variance for _, variance in looks)
+    return math.fsum(value / variance for value, variance in looks) / precision, 1.0 / precision
 
 
 def search_values(

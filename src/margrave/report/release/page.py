@@ -302,16 +302,18 @@ def _list_values(column: Listed) -> Markup:
     ]
     more = len(values) - len(shown)
     rest = join(f" and {count(more)} more" if more > 0 else "")
-    if column.stems:
-        stems = [
-            join(", " if place else "", mark_name(stem))
-            for place, stem in enumerate(column.stems[:MAX_VALUES_SHOWN])
+    for how, names in (("by how they begin", column.stems), ("by their pattern", column.patterns)):
+        if not names:
+            continue
+        named = [
+            join(", " if place else "", mark_name(name))
+            for place, name in enumerate(names[:MAX_VALUES_SHOWN])
         ]
-        more = len(column.stems) - len(stems)
+        more = len(names) - len(named)
         rest = join(
             rest,
-            "; others by how they begin: " if values else "by how they begin: ",
-            *stems,
+            f"; others {how}: " if values else f"{how}: ",
+            *named,
             f" and {count(more)} more" if more > 0 else "",
         )
     other = join("; all else as ", mark_name(column.other, limit=28)) if column.other is not None else None

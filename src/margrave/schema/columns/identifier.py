@@ -87,6 +87,26 @@ def shape_of(text: str) -> str:
     return head + "".join(_run_shape(run) for run in RUNS.findall(text[kept:first])) + lead + "".join(runs)
 
 
+def keep_letters(text: str) -> str:
+    """The shape of a code that keeps all of its letters and marks, and of each run of digits whether a zero
+    leads it; that of `shape_of` for hashes, "" for texts that are no codes.
+
+    Example:
+        >>> keep_letters("u0123@example.com"), keep_letters("120/80"), keep_letters("a note")
+        ('u0[0-9]{3}@example\\.com', '[1-9][0-9]{2}/[1-9][0-9]', '')
+    """
+    shape = shape_of(text)
+    if not shape or HEX_CLASS.search(shape):
+        return shape
+    parts = []
+    for run in RUNS.findall(text):
+        digits = run[0] in CLASSES["[0-9]"]
+        lead = [] if len(run) == 1 or not digits else ["0" if run[0] == "0" else "[1-9]"]
+        rest = run[len(lead) :]
+        parts += lead + (["[0-9]"] * len(rest) if digits else [_literal(sign) for sign in rest])
+    return _compact(parts)
+
+
 def _literal(sign: str) -> str:
     return f"\\{sign}" if sign in MEANING else sign
 
@@ -134,39 +154,66 @@ def shape_space(shape: str) -> int:
     return total
 
 
+def match_shapes(texts: Sequence[str], shapes: Sequence[str]) -> NDArray[np.int64]:
+    """The place of the first shape that each text is of, -1 where it is of none: shape [texts].
+
+    Args:
+        texts: All of one length.
+        shapes: As `shape_parts` reads them; those of another length fit no text.
+
+    Example:
+        >>> match_shapes(["120/80", "98/60x"], ["1[0-9]{2}/[0-9]{2}"]).tolist()
+        [0, -1]
+    """
+    found = np.full(len(texts), -1, dtype=np.int64)
+    length = len(texts[0]) if texts else 0
+    if not length:
+        return found
+    # Each text as its code points.
+    signs = np.array(texts, dtype=f"U{length}").view(np.uint32).reshape(len(texts), length)
+    for place, shape in enumerate(shapes):
+        parts, rows = shape_parts(shape), np.flatnonzero(found < 0)
+        if len(parts) != length:
+            continue
+        for at, allowed in enumerate(parts):
+            rows = rows[np.isin(signs[rows, at], [ord(sign) for sign in allowed])]
+        found[rows] = place
+    return found
+
+
 def cut_shape(shape: str, start: int) -> str:
     """The shape of what stands behind the first `start` letters; "" where nothing does."""
     names = {signs: name for name, signs in CLASSES.items()}
     return _compact([names.get(signs) or _literal(signs) for signs in shape_parts(shape)[start:]])
 
 
-def first_digits(shape: str) -> tuple[int, int]:
-    """Where the first run of places that may hold one digit or another begins and ends; (0, 0) for none.
+def digit_runs(shape: str) -> list[tuple[int, ...]]:
+    """The runs of places that may hold one digit or another, in order.
 
     Hexadecimal keys have none: their signs are drawn evenly by those who make them.
 
     Example:
-        >>> first_digits(r"\\+[1-9][0-9] [0-9]{3} [0-9]{7}"), first_digits("V0[0-9]{6}")
-        ((1, 3), (2, 8))
+        >>> digit_runs(r"\\+[1-9][0-9] [0-9]{3}"), digit_runs("V0[0-9]")
+        ([(1, 2), (4, 5, 6)], [(2,)])
     """
     if HEX_CLASS.search(shape):
-        return 0, 0
+        return []
     digits = [signs in (CLASSES["[0-9]"], CLASSES["[1-9]"]) for signs in shape_parts(shape)]
-    start = digits.index(True) if any(digits) else len(digits)
-    end = next((place for place in range(start, len(digits)) if not digits[place]), len(digits))
-    return (start, end) if end > start else (0, 0)
+    runs = groupby(range(len(digits)), lambda place: digits[place])
+    return [tuple(places) for drawn, places in runs if drawn]
 
 
-def fix_signs(shape: str, start: int, signs: str) -> str:
-    """The shape with signs written out in place of what it has from a place on.
+def fix_signs(shape: str, places: Sequence[int], signs: str) -> str:
+    """The shape with signs written out in place of what it has at some places, as many as there are signs.
 
     Example:
-        >>> fix_signs(r"\\+[1-9][0-9] [0-9]{7}", 1, "49")
+        >>> fix_signs(r"\\+[1-9][0-9] [0-9]{7}", (1, 2), "49")
         '\\\\+49 [0-9]{7}'
     """
     names = {signs: name for name, signs in CLASSES.items()}
     parts = [names.get(one) or _literal(one) for one in shape_parts(shape)]
-    parts[start : start + len(signs)] = [_literal(sign) for sign in signs]
+    for place, sign in zip(places, signs, strict=False):
+        parts[place] = _literal(sign)
     return _compact(parts)
 
 

@@ -67,14 +67,14 @@ class Listed(Column):
         object.__setattr__(self, "values", values)
         if len(set(values)) != len(values) or self.other in values:
             raise SchemaError(invalid(f"values of column {self.name!r}", "distinct", "List each once."))
-        if not values and not self.stems and self.other is None and not self.missing:
+        if not values and not self.grouped and self.other is None and not self.missing:
             raise SchemaError(
                 invalid(f"values of column {self.name!r}", "at least one", "List the values it may take.")
             )
 
     def _check_shapes(self) -> None:
         """Refuse here what would otherwise fail when rows are drawn, once the budget is spent."""
-        for shape in (*self.rests, self.other_shape):
+        for shape in (*self.rests, *self.patterns, self.other_shape):
             try:
                 if isinstance(shape, str) and shape:
                     shape_parts(shape)
@@ -92,6 +92,16 @@ class Listed(Column):
         return ("",) * len(self.stems)
 
     @property
+    def patterns(self) -> tuple[str, ...]:
+        """Shapes of whole texts that share a code, in the order of their codes behind the stems."""
+        return ()
+
+    @property
+    def grouped(self) -> int:
+        """Number of codes that stand for many texts each: those of beginnings and patterns."""
+        return len(self.stems) + len(self.patterns)
+
+    @property
     def other_shape(self) -> str:
         """The shape of texts that decoding draws for the code `other`; "" writes its label."""
         return ""
@@ -104,14 +114,14 @@ class Listed(Column):
     @property
     def other_code(self) -> int | None:
         """The code of a value that is not listed; None if there is no such code."""
-        return None if self.values is None or self.other is None else len(self.values) + len(self.stems)
+        return None if self.values is None or self.other is None else len(self.values) + self.grouped
 
     @property
     def present(self) -> int:
-        """Number of values and beginnings, plus one if there is an `other`."""
+        """Number of values, beginnings and patterns, plus one if there is an `other`."""
         if self.values is None:
             raise self._unknown()
-        return len(self.values) + len(self.stems) + (self.other is not None)
+        return len(self.values) + self.grouped + (self.other is not None)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -120,6 +130,7 @@ class Listed(Column):
         return (
             *shown,
             *(f"{stem}{ELLIPSIS}" for stem in self.stems),
+            *self.patterns,
             *([self.other] if self.other is not None else []),
             *(["missing"] if self.missing else []),
         )
@@ -153,6 +164,9 @@ class Categorical(Listed):
         endings: For each of them what decoding writes behind it: the shape
         (`margrave.schema.columns.identifier`) of the
             rest, as in "[0-9]{2}", of which it draws one; or "" for the beginning alone.
+        patterns: Shapes of whole texts that have a code of their own for all texts of that shape which are
+            not listed and have none of the prefixes, as in "1[0-9]{2}/[0-9]{2}" for 120/80; the first that
+            fits is taken, and decoding draws one of its texts.
         others: The shape of texts that decoding draws for the code `other`; "" writes its label.
 
     Raises:
@@ -171,6 +185,7 @@ class Categorical(Listed):
     kind: ClassVar[str] = "categorical"
     prefixes: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
     others: str = ""
 
     def __post_init__(self) -> None:
@@ -182,6 +197,10 @@ class Categorical(Listed):
         if len(self.endings) != len(self.prefixes):
             remedy = 'Write "" where a beginning stands alone.'
             raise SchemaError(invalid(f"endings of column {self.name!r}", "one for each prefix", remedy))
+        written = all(isinstance(shape, str) and shape for shape in self.patterns)
+        if not written or len(set(self.patterns)) != len(self.patterns):
+            remedy = "Write each pattern once."
+            raise SchemaError(invalid(f"patterns of column {self.name!r}", "distinct texts", remedy))
 
     @property
     def stems(self) -> tuple[str, ...]:

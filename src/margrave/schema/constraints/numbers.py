@@ -367,7 +367,7 @@ def is_of_labels(column: Column) -> TypeGuard[Listed]:
 
 def _check_texts(column: Column, rule: CalendarRule) -> None:
     """Refuse texts of which a column lists none."""
-    if not rule.pairs or not isinstance(column, Listed) or column.values is None or column.stems:
+    if not rule.pairs or not isinstance(column, Listed) or column.values is None or column.grouped:
         return
     if bool((rule.read_texts(column.values) == NO_PART).all()):
         what = f"texts of rule {rule.kind!r} about column {rule.number!r}"

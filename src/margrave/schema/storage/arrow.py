@@ -103,9 +103,9 @@ def label_array(column: Listed, kind: Any = None) -> Any:
         kind: The Arrow type wanted, not a dictionary; the one that the values suggest when None. A label
             that it cannot hold, such as the text of `other` among numbers, becomes null.
 
-    A beginning that stands for many texts decodes to itself here; `with_endings` completes it.
+    A beginning or pattern that stands for many texts decodes to itself here; `with_endings` completes it.
     """
-    values: list[Scalar] = [*(column.values or ()), *column.stems]
+    values: list[Scalar] = [*(column.values or ()), *column.stems, *column.patterns]
     if column.other is not None:
         values.append(column.other)
     wanted = _natural_type(values, column) if kind is None else kind
@@ -120,8 +120,8 @@ def label_array(column: Listed, kind: Any = None) -> Any:
 
 
 def with_endings(values: Any, codes: Codes, column: Listed, rng: np.random.Generator) -> Any:
-    """Decoded values whose beginnings are completed: a text is drawn for each that has an ending, and for
-    those of the code `other` where the column has a shape for them.
+    """Decoded values whose beginnings are completed: a text is drawn for each that has an ending, for each of
+    a pattern, and for those of the code `other` where the column has a shape for them.
 
     A text that the column lists is drawn again a few times, since it has a code of its own.
 
@@ -132,7 +132,8 @@ def with_endings(values: Any, codes: Codes, column: Listed, rng: np.random.Gener
         rng: Draws the endings.
     """
     listed, found = set(column.values or ()), None
-    drawn = [*zip(column.stems, column.rests, strict=True), ("", column.other_shape)]
+    whole = [("", shape) for shape in (*column.patterns, column.other_shape)]
+    drawn = [*zip(column.stems, column.rests, strict=True), *whole]
     for place, (prefix, ending) in enumerate(drawn, len(column.values or ())):
         rows = np.flatnonzero(codes == place)
         if not ending or not len(rows):
@@ -256,7 +257,7 @@ def decode_column(
         return decode_column(codes, column, rng, _plain(kind), drawn).cast(kind)
     if isinstance(column, Listed):
         values = label_array(column, kind).take(pa.array(codes))
-        if (column.stems or column.other_shape) and forms.is_text_type(values.type):
+        if (column.grouped or column.other_shape) and forms.is_text_type(values.type):
             return with_endings(values, codes, column, rng)
         return values
     if isinstance(column, Identifier):
