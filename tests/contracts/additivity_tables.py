@@ -82,6 +82,8 @@ EDGES = np.array([-1e18, -5.0, -0.5, 0.0, 1.0, 1e6, 1e15])
 BEGINNINGS = ("1", "10", "20", "ca", "CA", "a", "A", "\u00df", "s", "x", "Be", "0")
 ENDINGS = ("",) * len(BEGINNINGS)
 """Beginnings of texts with codes of their own, some of which collations hold for equal."""
+PATTERNS = ("[0-9]{2}", "[A-Z]", "b[a-z]", "[0-9]")
+"""Patterns of texts with codes of their own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +135,7 @@ def schemas(kind: str, variant: int) -> Schema:
             missing=True,
             prefixes=BEGINNINGS,
             endings=ENDINGS,
+            patterns=PATTERNS,
             **loose,
         ),
         Integer(name="t", lower=0, upper=9, bins=10, missing=True, **loose),

@@ -31,9 +31,11 @@ DAY, NOON = dt.date(2024, 2, 29), dt.datetime(2024, 2, 29, 12)
 EXAMPLES: dict[str, tuple[Column, list[Any], list[int]]] = {
     "boolean": (mg.Boolean(name="a", missing=True), [True, False, None], [1, 0, 2]),
     "categorical": (
-        mg.Categorical(name="a", values=("x",), prefixes=("y",), endings=("[0-9]",), missing=True),
-        ["x", "y1", None],
-        [0, 1, 2],
+        mg.Categorical(
+            name="a", values=("x",), prefixes=("y",), endings=("[0-9]",), patterns=("z[0-9]",), missing=True
+        ),
+        ["x", "y1", "z2", None],
+        [0, 1, 2, 3],
     ),
     "date": (mg.Date(name="a", lower="2024-01-01", upper="2024-12-31", missing=True), [DAY, None], [5, 32]),
     "duration": (

@@ -74,6 +74,41 @@ def test_other_beginnings_are_completed_and_not_to_listed_values() -> None:
     assert all(re.fullmatch("0159[0-9]", text) for text in pandas["zip"])
 
 
+PRESSURE = Categorical(
+    name="pressure",
+    values=("120/80", "unknown"),
+    prefixes=("9",),
+    endings=("[0-9]/[0-9]{2}",),
+    patterns=("12[0-9]/8[0-9]", "1[0-9]{2}/[0-9]{2}", r"[A-Z]\.[0-9]"),
+    other="(other)",
+    missing=True,
+    strict=False,
+)
+
+
+def test_a_text_has_the_code_of_the_first_pattern_that_it_is_of() -> None:
+    texts = ["120/80", "121/83", "130/80", "95/60", "a.1", "A.1", "Ax1", "121/833", "1２1/83", "", None]
+    assert encode_column(pa.array(texts), PRESSURE).tolist() == [0, 3, 4, 2, 6, 5, 6, 6, 6, 6, 7]
+    assert PRESSURE.labels[3:] == (*PRESSURE.patterns, "(other)", "missing")
+    assert (PRESSURE.size, PRESSURE.present, PRESSURE.other_code, PRESSURE.grouped) == (8, 7, 6, 4)
+
+
+def test_a_text_of_a_pattern_is_drawn_and_is_no_listed_value() -> None:
+    texts = _decoded(PRESSURE, [0, *[3] * 4000, *[5] * 50, 6, 7])["pressure"].to_pylist()
+    assert texts[0] == "120/80"
+    assert all(re.fullmatch("12[0-9]/8[0-9]", text) for text in texts[1:4001])
+    assert len(set(texts[1:4001])) == 99
+    assert all(re.fullmatch(r"[A-Z]\.[0-9]", text) for text in texts[4001:4051])
+    assert texts[4051:] == ["(other)", None]
+
+
+def test_patterns_are_told_where_a_schema_is_read() -> None:
+    assert "2 values" not in repr(Schema((PRESSURE,)))
+    assert "120/80, unknown, 1 beginnings of codes, 3 patterns of texts" in repr(Schema((PRESSURE,)))
+    with pytest.raises(InputError, match="a value of the column"):
+        given_values(Schema((PRESSURE,)), {"pressure": "121/83"})
+
+
 def test_a_value_of_a_beginning_cannot_be_given() -> None:
     schema = Schema((ICD,))
     assert given_values(schema, {"code": "I10.0"}).codes == {"code": 0}
@@ -88,6 +123,9 @@ def test_a_value_of_a_beginning_cannot_be_given() -> None:
         {"prefixes": ("a",)},
         {"prefixes": ("",), "endings": ("",)},
         {"prefixes": ("a",), "endings": ("[0-9]*",)},
+        {"patterns": ("[0-9]", "[0-9]")},
+        {"patterns": ("",)},
+        {"patterns": ("[0-9]*",)},
     ],
 )
 def test_beginnings_are_checked(more: dict[str, Any]) -> None:
@@ -98,10 +136,17 @@ def test_beginnings_are_checked(more: dict[str, Any]) -> None:
 def test_the_new_kinds_are_kept_in_json() -> None:
     key = Identifier(name="visit", pattern="shape", shapes=("V[0-9]{7}", "W[0-9]"), shares=(0.9, 0.1))
     schema = Schema(
-        (ICD, ZIP, key, Omitted(name="note", reason="free text"), Boolean(name="b", spelling="True"))
+        (
+            ICD,
+            ZIP,
+            PRESSURE,
+            key,
+            Omitted(name="note", reason="free text"),
+            Boolean(name="b", spelling="True"),
+        )
     )
     assert Schema.from_json(schema.to_json()) == schema
-    assert schema.domain.names == ("code", "zip", "b")
+    assert schema.domain.names == ("code", "zip", "pressure", "b")
 
 
 def test_keys_have_their_shapes_and_are_distinct() -> None:

@@ -28,6 +28,9 @@ TOGETHER = "values of 2 columns of text together"
 LISTS = "public lists of key"
 DIGITS = "first digits of key"
 LOOKS = {LISTS, "distinct values of key", "keys of key", DIGITS, "shapes of note", TOGETHER, "counts of city"}
+PLACES = "digits of pressure, place by place"
+REPEATED = ("city", "pressure")
+"""A column of texts that repeat and that beginnings would tear."""
 ALONE = ("city", "icd")
 """Too few columns to be searched together."""
 
@@ -64,6 +67,41 @@ def test_no_look_at_columns_one_by_one_loses_more_than_it_declares(
     assert found == []
     if not k:
         assert "beginnings of icd, 3 letters" in _asked(tape)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 3)])
+def test_no_look_at_texts_that_repeat_loses_more_than_it_declares(
+    kind: str, adjacency: Adjacency, k: int
+) -> None:
+    tables = pair(kind, REPEATED, adjacency, k)
+    first, second = (_run(table, adjacency, k, REPEATED) for table in tables)
+    tape, found = audited(first, second, rows=max(table.num_rows for table in tables))
+    assert tape.error is None
+    assert found == []
+    if not k:
+        assert _asked(tape) >= {"patterns of pressure", PLACES, "first digits of pressure"}
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("add_remove", 3), ("replace_one", 0)])
+def test_a_text_moves_the_digits_of_all_its_places_by_what_is_declared(adjacency: Adjacency, k: int) -> None:
+    """So the sensitivity of one marginal for those of five places would be a finding."""
+    tables = list(pair("a new category", REPEATED, adjacency, k))
+    texts = tables[1]["pressure"].to_pylist()
+    texts[-max(k, 1) :] = ["137/92"] * max(k, 1)
+    place = tables[1].column_names.index("pressure")
+    tables[1] = tables[1].set_column(place, "pressure", pa.array(texts))
+    first, second = (_run(table, adjacency, k, REPEATED) for table in tables)
+    tape = record(first)
+    again = replay(second, tape)
+    true = [e for two in zip(tape.questions, again.questions, strict=True) for e in true_events(*two)]
+    declared = [event for question in tape.questions for event in question.events]
+    moved = {b.what: (a.l2_squared, b.l2_squared) for a, b in zip(true, declared, strict=True)}
+    whole = max(k, 1) ** 2
+    swapped = 2 if adjacency == "replace_one" else 1
+    assert moved["patterns of pressure"][1] == moved["first digits of pressure"][1] == whole * swapped
+    assert moved[PLACES][1] == 5 * whole * swapped
+    assert 5 * whole <= moved[PLACES][0] <= 5 * whole * swapped
 
 
 @pytest.mark.parametrize(
@@ -154,6 +192,15 @@ def test_a_key_moves_first_digits_by_what_is_declared(adjacency: Adjacency) -> N
     events = _events(adjacency, 0, ("V0900000",))
     true, declared = next((a.l2_squared, b.l2_squared) for a, b in events if b.what == DIGITS)
     assert true == declared == (2 if adjacency == "replace_one" else 1)
+
+
+def test_places_declared_as_one_marginal_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = codes.TextSearch._look
+    monkeypatch.setattr(codes.TextSearch, "_look", lambda *given: honest(*given[:5]))
+    tables = pair("the same row again", REPEATED)
+    first, second = (_run(table, "add_remove", 0, REPEATED) for table in tables)
+    _, found = audited(first, second)
+    assert any("sensitivity" in text for text in found), found
 
 
 @pytest.mark.parametrize(

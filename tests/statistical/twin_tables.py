@@ -32,6 +32,7 @@ TYPES = {
     "code": pa.string(),
     "icd": pa.string(),
     "key": pa.string(),
+    "pressure": pa.string(),
     "note": pa.string(),
     "score": pa.string(),
     "gaps": pa.string(),
@@ -51,6 +52,7 @@ PLAIN: Row = {
     "code": "7",
     "icd": "I10.1",
     "key": "V0000999",
+    "pressure": "150/90",
     "note": "seen by nobody",
     "score": "3.25",
     "gaps": "5",
@@ -59,7 +61,7 @@ PLAIN: Row = {
 RESPELT: Row = {"score": "3.250", "gaps": "NULL", "open": "TRUE"}
 KINDS: dict[str, Row] = {
     "the same row again": {},
-    "a new category": {"city": "Zug", "icd": "Z99.9", "key": "W7", "note": "NA"},
+    "a new category": {"city": "Zug", "icd": "Z99.9", "key": "W7", "pressure": "7/7.", "note": "NA"},
     "another case": {"city": "BERN", "icd": "i10.0", "key": "v0000001"},
     "a blank more": {"city": "Bern ", "icd": "I10.0 ", "key": "V0000001 "},
     "an accent": {"city": "Be\u0301rn"},
@@ -87,6 +89,7 @@ def _base(owner: int) -> Row:
         "code": str(owner % 40),
         "icd": f"{'EIJ'[owner % 3]}{10 + owner % 7}.{owner % 4}",
         "key": f"V{owner:07d}",
+        "pressure": f"{100 + owner % 60}/{50 + owner % 40}",
         "score": f"{owner % 9}.{owner % 4 * 25:02d}",
         "gaps": "NA" if owner % 3 else f"{owner % 8}.0",
         "open": str(owner % 50 == 0),
