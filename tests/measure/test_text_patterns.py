@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from margrave import Synthesizer
+from margrave.cli.released import column_notes
 from margrave.engines.opening import open_source
 from margrave.measure.curator import Curator
 from margrave.measure.discovery.beginnings import (
@@ -28,6 +30,7 @@ from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours, Unit
+from margrave.report.release import page
 from margrave.schema.columns import Categorical
 from margrave.schema.columns.identifier import keep_letters
 from margrave.schema.encode import decode, encode_column
@@ -247,6 +250,17 @@ def test_noise_alone_splits_nothing() -> None:
         texts = [f"{a}/{b}" for a, b in rng.integers(100, 1000, (2000, 2))]
         split += len(_split(texts, 60.0, seed)) > 1
     assert split <= 2
+
+
+def test_patterns_are_told_where_a_release_is_read(columns: dict[str, list[Any]]) -> None:
+    table = pa.table({"pressure": columns["pressure"]}).slice(0, 8000)
+    made = Synthesizer("independent", epsilon=3, delta=1e-6, not_private_test_seed=0).fit(table)
+    column = _column(made.release.schema, "pressure")
+    assert column.patterns
+    assert [note for note in column_notes(made.release) if f"{len(column.patterns)} patterns" in note]
+    told = str(page._list_values(column))
+    assert "by their pattern: " in told
+    assert column.patterns[0] in told
 
 
 def test_digits_that_are_not_looked_at_are_in_no_cell() -> None:

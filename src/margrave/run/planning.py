@@ -74,7 +74,7 @@ WORDS = {
     "shapes": "patterns of texts",
     "lists": "public lists that texts are on",
     "distinct": "number of distinct values",
-    "prefixes": "beginnings of codes",
+    "prefixes": "beginnings of codes or patterns of texts",
 }
 GUESSED_SIZE = 33
 """Codes assumed of a column not known yet, for the expected error, time and memory: the bins that a column of

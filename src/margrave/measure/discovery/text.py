@@ -1,4 +1,4 @@
-"""TextSearch: what a column of text holds: values, beginnings of codes, keys of a pattern, or free text.
+"""TextSearch: what a column of text holds: values, beginnings or patterns of others, keys, or free text.
 
 **Privacy.** Unit and adjacency: the ledger's; k rows an owner. Which of these looks follow, and with which
 delta, depends on released numbers only; all are recorded in the ledger before their noise is drawn.
@@ -40,15 +40,15 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    MOST_LISTS. As in 6, the squared sensitivity is MOST_LISTS times that of a marginal. No threshold and no
    delta: the lists are public. Asked where too few values are released to say which list fits.
 9. *first digits*: rows by the shape of their text and the digits at some places of it, over released shapes
-   and all digits that there may be (`margrave.measure.discovery.beginnings`). Shapes and places follow from
-   released counts alone, so the cells are fixed before the look. A text has one shape and one sign at a
-   place, so a row is in one cell at most: as 5, a marginal's sensitivity, no threshold and no delta.
+   and all digits, or those that 10 has told (`margrave.measure.discovery.beginnings`). Shapes, places and
+   digits follow from released counts alone, so the cells are fixed before the look. A text has one shape and
+   one sign at a place, so a row is in one cell at most: as 5, a marginal's sensitivity, no threshold, no delta.
 
-10. *digits place by place*: rows by the shape of their text, a place of it and the digit there, over released
-   shapes, or those of 4, and all digits. Shapes and places are fixed before the look. A row adds 1 to one
-   cell for each place of its text's shape, at most to as many as the most places of any shape, and which
-   follows from its own text alone. As in 8, the squared sensitivity is that number times a marginal's. No
-   threshold and no delta: the cells are public or released. 9 follows with digits that 10 has told.
+10. *digits place by place*: rows by the shape of their text, a place of it and the digit there, over shapes
+   released by 2 and 4 and all digits. Shapes and their places are fixed before the look. The first places of
+   all shapes are a marginal, in which a row is in one cell at most, so are the second ones, and so on: as
+   many marginals as the most places of a shape, told as one vector (`Gaussian.joint`), whose squared
+   sensitivity is that number times a marginal's. No threshold and no delta: all cells are fixed before.
 
 The exact answers of 2 to 5 and 7 to 10 are made from the values and their counts, so they are additive on
 every engine on which `Source.value_parts` is; 6 is `Source.unlisted_parts`.
