@@ -42,7 +42,7 @@ delta, depends on released numbers only; all are recorded in the ledger before t
 9. *first digits*: rows by the shape of their text and the digits at some places of it, over released shapes
    and all digits, or those that 10 has told (`margrave.measure.discovery.beginnings`). Shapes, places and
    digits follow from released counts alone, so the cells are fixed before the look. A text has one shape and
-   one sign at a place, so a row is in one cell at most: as 5, a marginal's sensitivity, no threshold, no delta.
+   one sign at a place, so a row is in one cell at most: as 5, a marginal's sensitivity, no delta.
 
 10. *digits place by place*: rows by the shape of their text, a place of it and the digit there, over shapes
    released by 2 and 4 and all digits. Shapes and their places are fixed before the look. The first places of
