@@ -93,7 +93,7 @@ def keep_letters(text: str) -> str:
 
     Example:
         >>> keep_letters("u0123@example.com"), keep_letters("120/80"), keep_letters("a note")
-        ('u0[0-9]{3}@example\\.com', '[1-9][0-9]{2}/[1-9][0-9]', '')
+        ('u0[0-9]{3}@example\\\\.com', '[1-9][0-9]{2}/[1-9][0-9]', '')
     """
     shape = shape_of(text)
     if not shape or HEX_CLASS.search(shape):
