@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from margrave import Synthesizer, Unit
+from margrave import Between, Synthesizer, Unit
+from margrave.errors import InputError
 from margrave.measure.discovery.between.lines import (
     Line,
     choose_constants,
@@ -81,6 +82,49 @@ def test_lines_hold_in_every_row_that_is_drawn() -> None:
     thirds = (rows["first"] + rows["second"] + rows["third"]) / 3
     assert (np.abs(rows["mean"] - thirds) < 0.0051).mean() > 0.97
     assert len(asked) == 2
+
+
+def test_a_column_with_gaps_is_drawn_by_one_without() -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 80, ROWS)
+    pay = pa.array(age * 20.5, mask=rng.random(ROWS) < 0.3)
+    schema, _, made = fit(pa.table({"pay": pay, "age": age}), 4.0)
+    assert relations(schema) == {"pay": "20.5 * age"}
+    assert made["age"].null_count == 0
+    assert 0.2 < made["pay"].null_count / made.num_rows < 0.4
+
+
+def test_a_missing_value_needs_no_base() -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 80, ROWS)
+    pay = pa.array(age * 20.5, mask=rng.random(ROWS) < 0.3)
+    synthesis = Synthesizer("auto", epsilon=4.0, not_private_test_seed=0).fit(
+        pa.table({"pay": pay, "age": age})
+    )
+    assert relations(synthesis.schema) == {"pay": "20.5 * age"}
+    made = synthesis.sample_arrow(50, given={"pay": None})
+    assert made["pay"].null_count == 50
+    assert made["age"].null_count == 0
+
+
+def test_a_value_on_an_exact_line_says_its_bases_value() -> None:
+    rng = np.random.default_rng(0)
+    level = rng.integers(1, 13, ROWS)
+    table = pa.table({"level": level, "entered": 2025 - level, "other": rng.integers(0, 50, ROWS)})
+    synthesis = Synthesizer("independent", epsilon=30.0, not_private_test_seed=0).fit(table)
+    (name,) = relations(synthesis.schema)
+    base = "level" if name == "entered" else "entered"
+    value, other = {"entered": (2020, 5), "level": (5, 2020)}[name]
+    made = synthesis.sample_arrow(50, given={name: value})
+    assert set(made[name].to_pylist()) == {value}
+    assert set(made[base].to_pylist()) == {other}
+    made = synthesis.sample_arrow(200, given={name: Between(value, value + 2)})
+    assert set(made[name].to_pylist()) == {value, value + 1, value + 2}
+    assert (made["level"].to_numpy() + made["entered"].to_numpy() == 2025).all()
+    made = synthesis.sample_arrow(50, given={name: value, base: other})
+    assert set(made[base].to_pylist()) == {other}
+    with pytest.raises(InputError, match="a value of the column"):
+        synthesis.sample_arrow(5, given={name: "much"})
 
 
 def test_columns_apart_are_on_no_line() -> None:

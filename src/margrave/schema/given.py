@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
-from margrave.schema.columns.relative import relative_codes
+from margrave.schema.columns.relative import relative_codes, take_own
 from margrave.schema.encode import encode_column, in_usual_form, likeliest
 from margrave.schema.encoded import Codes
 from margrave.schema.queries import readings
@@ -159,7 +159,7 @@ def given_values(schema: Schema, given: Any) -> Given:
         InputError: It is an identifier, or a value is none that the column can have.
     """
     if given is None or isinstance(given, Mapping):
-        return _alike(schema, given or {})
+        return _alike(schema, _give_bases(schema, given or {}))
     table = given
     codes: dict[str, int | Codes] = {}
     numbers = {}
@@ -182,14 +182,67 @@ def given_values(schema: Schema, given: Any) -> Given:
     return Given(table.num_rows, codes, numbers)
 
 
+def _give_bases(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values, with those that an exact line says of its base: of 12 * monthly, a twelfth."""
+    found = dict(given)
+    for name, value in given.items():
+        # A base may be on a line itself; of several steps each is found from the one before.
+        column = _column(schema, name)
+        if value is None and isinstance(column, Relative) and column.follows and not column.others:
+            found.setdefault(column.base, None)
+        while isinstance(column, Relative) and column.base not in found and _is_one_line(column):
+            base = schema[column.base]
+            turned = _turn_value(column, take_own(base), value)
+            if turned is None:
+                break
+            found[column.base] = turned
+            if isinstance(value, Between):
+                found.pop(column.name, None)
+            column, value = base, turned
+    return found
+
+
+def _is_one_line(column: Relative) -> bool:
+    """Whether one other column says each value: in every row, and by a factor and an offset alone."""
+    exact = column.part.present == 1 and column.part.edge_array[0] == 0.0
+    return exact and not column.others and not column.alone and column.comparison.is_line
+
+
+def _turn_value(column: Relative, base: Column, value: Any) -> Any:
+    """The value of the base at which the line has a value, or the range of a range; None if there is none."""
+    if isinstance(value, Between):
+        ends = [None if end is None else _turn_value(column, base, end) for end in (value.lower, value.upper)]
+        return Between(*(ends if column.factor > 0.0 else ends[::-1]))
+    if isinstance(value, COLLECTION_TYPES) or value is None:
+        return None
+    try:
+        number = float(_numbers(pa.array([value]), column)[0])
+    except (InputError, pa.ArrowException, TypeError):
+        return None
+    if not math.isfinite(number):
+        return None
+    turned = (number - column.offset) / column.factor
+    if isinstance(base, Whole):
+        return round(turned)
+    step = base.unit if isinstance(base, Binned) else 0.0
+    return round(round(turned / step) * step, 12) if step else turned
+
+
 def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
     codes: dict[str, int | Codes] = {}
     numbers = {}
     choices = {}
     for name, value in given.items():
         column = _column(schema, name)
-        names = _bases(column, list(given)) if isinstance(column, Relative) else ()
-        if isinstance(value, (Between, *COLLECTION_TYPES)):
+        one = not isinstance(value, (Between, *COLLECTION_TYPES))
+        if value is None and isinstance(column, Relative) and column.missing_code is not None:
+            # What is missing differs from nothing: its code is known without a base.
+            codes[name], numbers[name] = column.missing_code, np.asarray(np.nan)
+            continue
+        names: tuple[str, ...] = ()
+        if isinstance(column, Relative) and (not one or _is_value(column.own, value)):
+            names = _bases(column, list(given))
+        if not one:
             choices[name] = _choice(name, value, column)
             continue
         try:
@@ -204,6 +257,15 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
         remedy = f"Look at schema[{name!r}]."
         raise InputError(invalid(f"given[{name!r}]", "a value of the column", remedy, got=value))
     return Given(None, codes, numbers, choices)
+
+
+def _is_value(column: Binned, value: Any) -> bool:
+    """Whether a column may have a value, or none."""
+    try:
+        encode_column(pa.array([value]), dataclasses.replace(column, strict=True, missing=True))
+    except (InputError, pa.ArrowException, TypeError):
+        return False
+    return True
 
 
 def _choice(name: str, value: Any, column: Column) -> Choice:

@@ -394,6 +394,11 @@ class Candidate:
         return Comparison.with_terms(self.total, self.parts, self.joint, self.line)
 
     @property
+    def is_covered(self) -> bool:
+        """Whether the parts have values where the total has one, as far as their missing values say."""
+        return bool(self.total.missing) or not any(part.missing for part in self.parts)
+
+    @property
     def is_finer(self) -> bool:
         """Whether a step of the one column that it is a line of moves the total by more than a step."""
         finer = abs(self.line[0]) * self.parts[0].unit > self.total.unit * (1.0 + 1e-9) > 0.0
@@ -515,8 +520,9 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
     links: list[Link] = []
 
     def rank(entry: tuple[float, Candidate]) -> float:
-        # Of two columns that each follow from the other, that of more steps is drawn by that of fewer.
-        return entry[0] + Z_SUM * sigma * entry[1].is_finer
+        # Of two columns that each follow from the other, one that may be missing is drawn by one that is not,
+        # and else that of more steps by that of fewer.
+        return entry[0] + Z_SUM * sigma * (2 * entry[1].is_covered + entry[1].is_finer)
 
     for name, sums in sorted(held.items(), key=lambda entry: -max(map(rank, entry[1]))):
         best = max(exact for exact, _ in sums)
