@@ -92,6 +92,7 @@ def test_relations_are_found_and_coded() -> None:
         share, deviation = column.share
         assert share > 0.9
         assert share + 3 * deviation > 0.99  # all rows fit, and the noise of the look is known
+        assert column.part.noise > 0.0  # so that means can tell how sure the numbers of its bins are
         measured = [m for m in curator.measurements if m.clique == (column.name,)]
         assert [m.values.shape for m in measured] == [(column.size,)]
     assert len({m.clique for m in curator.measurements}) == len(curator.measurements) == len(schema.columns)

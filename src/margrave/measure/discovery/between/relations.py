@@ -374,7 +374,8 @@ class Relations:
         even = np.full(last - first, inside / (last - first))
         weights[first:last] = weigh_cells(cells[first:last], sigma, even)
         # As of a column's own numbers: far out, what noise leaves would ruin the mean of a stay.
-        weights *= fade_factors(edges, find_reach(weights, sigma, edges))
+        reach = find_reach(weights, sigma, edges)
+        weights *= fade_factors(edges, reach)
         least = SAVED if link.sign or link.is_total else SAVED_APART
         if _nats_saved(column, bases[0], comparison, edges, weights) < least:
             return None
@@ -383,9 +384,11 @@ class Relations:
         pieces = cut_differences(edges, weights, most, self._least(weights), alone)
         if _tells_less(column, comparison, pieces):
             return None
-        return _code_relation(
-            column, [base.name for base in bases], bases[0].read, comparison, pieces, (edges, noisy, sigma)
-        )
+        names, seen = [base.name for base in bases], (edges, noisy, sigma)
+        found, marginal = _code_relation(column, names, bases[0].read, comparison, pieces, seen)
+        ends = (first == 0, last == len(cells))
+        part = dataclasses.replace(found.part, noise=sigma, reach=reach, unbounded=ends)
+        return dataclasses.replace(found, part=part), marginal
 
 
 def _join_bounds(bases: Sequence[Binned], comparison: Comparison) -> tuple[float, float]:
