@@ -4,15 +4,16 @@
         [--repeats 2] [--tables modeldata/lending_club ...]
 
 The tables and their halves are those of `packaged.py`. Of each column of numbers that a raw release holds,
-95 % intervals of the mean, the median and the ninth decile of the table are asked for: a line a table with
-how many there are and how many hold, and the shares of all at the end, with those that have no end since
-noise hides how far out rows lie. Truths are exact: **not private**. Noise has no seed, so another run
-differs.
+95 % intervals of the mean, the median and the ninth decile of the table are asked for; of one that is coded
+by others the mean alone, where tables tell it. A line a table says how many there are and how many hold, and
+the end the shares of all, with those that have no end since noise hides how far out rows lie. Truths are
+exact: **not private**. Noise has no seed, so another run differs.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import statistics
 from collections import defaultdict
@@ -25,9 +26,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from margrave import Synthesizer
+from margrave.errors import InputError
 from margrave.run.synthesis import Synthesis
+from margrave.schema.columns import Relative
 from margrave.tables.numbers import scores_of
-from margrave.tables.quantities import NumberEstimate
+from margrave.tables.ratios import NumberEstimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,15 @@ def ask(synthesis: Synthesis, table: pa.Table) -> Iterator[Answer]:
         column = release.schema[name] if name in release.schema.names else None
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)) or column is None:
             continue
-        if scores_of(column) is None:
+        relative = isinstance(column, Relative) and scores_of(column.own) is not None
+        if scores_of(column) is None and not relative:
             continue
         values = np.asarray(pc.drop_null(table.column(name)).to_numpy(), dtype=np.float64)
         values = values[np.isfinite(values)]
+        if relative:
+            with contextlib.suppress(InputError):  # no table holds it with what it is coded by
+                yield Answer("mean by others", synthesis.mean(name, of="table"), float(values.mean()))
+            continue
         yield Answer("mean", synthesis.mean(name, of="table"), float(values.mean()))
         for words, q in (("median", 0.5), ("ninth decile", 0.9)):
             yield Answer(words, synthesis.quantile(name, q, of="table"), float(np.quantile(values, q)))
@@ -100,7 +108,7 @@ def main() -> None:
             print(f"{item} at {epsilon:g}: {held} of {len(own)}", flush=True)
             found[epsilon] += own
     for epsilon, answers in found.items():
-        for kind in ("mean", "median", "ninth decile"):
+        for kind in dict.fromkeys(one.kind for one in answers):
             print(f"at {epsilon:g}, {kind}: {share_of([one for one in answers if one.kind == kind])}")
 
 

@@ -221,4 +221,7 @@ def test_columns_that_are_coded_by_others_are_told_from_columns_of_numbers() -> 
     with pytest.raises(InputError, match=f"codes of '{coded.name}' say how it goes with '{coded.base}'"):
         linear(release, coded.name)
     with pytest.raises(InputError, match="Declare its bins"):
-        release.mean(coded.name)
+        release.quantile(coded.name)
+    low, high = release.mean(coded.name, of="table").interval
+    assert low <= rows[coded.name].mean() <= high
+    assert high - low < 0.2 * rows[coded.name].mean()

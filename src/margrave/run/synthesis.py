@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from margrave.report.release.usefulness import Usefulness
     from margrave.schema.encoded import Encoded
     from margrave.schema.given import Given
-    from margrave.tables.quantities import GroupEstimates, NumberEstimate, Of
+    from margrave.tables.ratios import GroupEstimates, NumberEstimate, Of
 
 Rng = np.random.Generator | int | None
 
@@ -131,6 +131,10 @@ class Synthesis:
         no end where noise hides how far out they are. That values lie evenly in a cell is taken for true
         (`bench/runs/packaged_means.py`).
 
+        A column that discovery coded by others (a payment by the charge, a total by its parts) has the mean
+        that follows from tables of these. Rows that may break what was found, and those that have a value and
+        nothing to code it by, make its interval longer (`margrave.tables.relative_means`).
+
         Args:
             name: A column of numbers.
             by: A column whose levels are the groups; a mapping of labels to estimates comes back, which has
@@ -140,7 +144,7 @@ class Synthesis:
 
         Raises:
             SchemaError: There is no such column.
-            InputError: It has no numbers, or no noisy table holds both columns.
+            InputError: It has no numbers, or no noisy table holds both columns, or what it is coded by.
 
         Example:
             ``synthesis.mean("income", by="sex").difference("Male", "Female")``

@@ -58,18 +58,20 @@ class FarRows:
     error: float
     limit: float
 
-    def errors(self, counts: Floats) -> Floats:
+    def errors(self, effects: Floats, rows: Floats, counts: Floats) -> Floats:
         """What they make of the mean of each group, shape [groups]: of them it has as large a part as of the
-        rows of the last bins.
+        rows of the last bins. Below 0 where its sum falls as the column's numbers rise.
 
         Args:
-            counts: Rows of each group by code, none below 0 and 0 where a code has no number: shape [groups,
-                codes].
+            effects: By how much the sum of each group follows the number of a code: shape [groups, codes];
+                the rows of the group, where that is the column's own sum.
+            rows: Of each code, none below 0 and 0 where a code has no number: shape [codes].
+            counts: Rows of each group, shape [groups].
         """
-        here, rows = counts @ self.codes, counts.sum(axis=1)
-        some = here > 0.0
+        here, parts = float(rows @ self.codes), effects @ self.codes
+        some = (counts > 0.0) & (here > 0.0) & (parts != 0.0)
         found = np.zeros(len(counts))
-        found[some] = self.error * (here[some] / here.sum()) / rows[some]
+        found[some] = self.error * (parts[some] / here) / counts[some]
         return found
 
 
