@@ -30,7 +30,7 @@ from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.columns.relative import MIN_COMPARED, take_own
 from margrave.schema.schema import Schema
 from margrave.tables.means import Averaged, Numbers, Product
-from margrave.tables.numbers import refuse_numbers, scores_of, spike_doubts_of
+from margrave.tables.numbers import ROUNDING, ranges_of, refuse_numbers, scores_of, spike_doubts_of
 
 Form = tuple[tuple[Product, ...], float]
 """Products that are added up, and a constant."""
@@ -86,8 +86,35 @@ def _expand(schema: Schema, column: Relative) -> Form:
     for base in bases[1:]:
         joined = _multiply(column, joined, base) if column.joint == "product" else _add(joined, base)
     joined = _add(_scale(joined, column.factor), ((), column.offset))
+    if column.comparison.is_line and len(column.bases) == 1:
+        joined = _round_line(schema, column, joined)
     exact = _is_single(part) and abs(part.least) < MIN_COMPARED
     return joined if exact else _add(joined, ((Product((column.name,), (part,)),), 0.0))
+
+
+def _round_line(schema: Schema, column: Relative, form: Form) -> Form:
+    """A line of one base, whose values are rounded to the column's unit.
+
+    Where a code of the base is one number, so is the rounded line, unless it is half way between two. Else
+    each code has an error of its own, which hardly matters where there are many, unless nothing is rounded.
+    """
+    base, unit = schema[column.base], column.comparison.unit
+    ranges = ranges_of(base)
+    if unit == 0.0 or ranges is None or len(form[0]) != 1:
+        return form
+    (line,), offset = form
+    (held,) = line.numbers
+    steps = (line.weight * held.filled + offset) / unit
+    known = (ranges[0] == ranges[1]) & (np.abs(steps - np.floor(steps) - 0.5) > ROUNDING)
+    rounded = (unit * np.rint(steps) - offset) / line.weight
+    step = base.unit if isinstance(base, SpeltNumber) else 0.0
+    grid = np.asarray([line.weight * step, offset]) / unit
+    even = step > 0.0 and bool((np.abs(grid - np.rint(grid)) < ROUNDING).all())
+    doubts = held.doubts + np.where(known | even, 0.0, (unit / line.weight) ** 2 / 12.0)
+    scores = np.where(known & held.present, rounded, held.scores)
+    least, greatest = min(held.least, np.nanmin(scores)), max(held.greatest, np.nanmax(scores))
+    turned = replace(held, scores=scores, doubts=doubts, least=float(least), greatest=float(greatest))
+    return (replace(line, numbers=(turned,)),), offset
 
 
 def _number_part(column: Relative) -> Numbers:
