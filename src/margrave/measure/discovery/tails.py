@@ -224,7 +224,10 @@ def _fit_share(
     near = float(found.edges[half + 1]) - edge
     scales = scales * near
     low, high, noisy, variances = _count_tail(found, cells, bounds, edge)
-    share = _survival(low - edge, shapes, scales) - _survival(high - edge, shapes, scales)
+    # Most cells begin where others end: what lies above these is worked out once.
+    ends, places = np.unique(np.concatenate([low, high]), return_inverse=True)
+    above_ends = _survival(ends - edge, shapes, scales)
+    share = above_ends[:, places[: len(low)]] - above_ends[:, places[len(low) :]]
     spread = variances + (weight * np.maximum(share, 0.0) if scattered else 0.0)
     # The best multiple of each law is solved for, so that only shape and scale are on a grid.
     misfit, mass, clear = _misfits(share, noisy, spread)
