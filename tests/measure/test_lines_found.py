@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from numpy.typing import NDArray
 
 from margrave import Between, Synthesizer, Unit
 from margrave.errors import InputError
 from margrave.measure.discovery.between.lines import (
+    Z_PEAK,
     Line,
+    _find_peak,
     choose_constants,
     choose_lines,
     find_lines,
@@ -84,14 +87,17 @@ def test_lines_hold_in_every_row_that_is_drawn() -> None:
     assert len(asked) == 2
 
 
-def test_a_column_with_gaps_is_drawn_by_one_without() -> None:
+@pytest.mark.parametrize("gaps", ["pay", "age"])
+def test_a_column_with_gaps_is_drawn_by_one_without(gaps: str) -> None:
     rng = np.random.default_rng(0)
     age = rng.integers(18, 80, ROWS)
-    pay = pa.array(age * 20.5, mask=rng.random(ROWS) < 0.3)
-    schema, _, made = fit(pa.table({"pay": pay, "age": age}), 4.0)
-    assert relations(schema) == {"pay": "20.5 * age"}
-    assert made["age"].null_count == 0
-    assert 0.2 < made["pay"].null_count / made.num_rows < 0.4
+    columns = {"pay": pa.array(age * 20.5), "age": pa.array(age)}
+    columns[gaps] = pc.if_else(pa.array(rng.random(ROWS) < 0.3), None, columns[gaps])
+    schema, _, made = fit(pa.table(columns), 4.0)
+    assert list(relations(schema)) == [gaps]
+    (whole,) = {"pay", "age"} - {gaps}
+    assert made[whole].null_count == 0
+    assert 0.2 < made[gaps].null_count / made.num_rows < 0.4
 
 
 def test_a_missing_value_needs_no_base() -> None:
@@ -279,6 +285,27 @@ def test_round_numbers_are_among_those_that_are_asked_for(low: float, high: floa
     assert len(set(found)) == len(found) <= 12
     for one in held:
         assert any(np.isclose(one, x, rtol=1e-12) for x in found), (one, found)
+
+
+def test_noise_alone_shows_no_constants() -> None:
+    rng = np.random.default_rng(4)
+    base = np.round(rng.lognormal(4.0, 0.5, 500), 2)
+    columns = [column("base", base, False), column("line", np.round(2.54 * base, 2), False)]
+    tables = list_tables(find_lines(columns, 10), 60)
+    noisy = [rng.normal(0.0, 2_000.0, len(one.edges) + 2) for one in tables]
+    # Of some thirty thousand windows one may exceed four and a half deviations by chance, and not three.
+    assert len({one.parts for one in choose_constants(tables, noisy, 2_000.0)}) <= 2
+    peaks = [_find_peak(one, seen[:-3], 1, Z_PEAK * 2_000.0) for one, seen in zip(tables, noisy, strict=True)]
+    assert sum(peak is not None for peak in peaks) <= 2
+
+
+def test_rows_of_one_frequent_value_prove_no_line() -> None:
+    """Nine rows of ten are on the line; seven of them are of one value, which is on any line through it."""
+    base, total = (column(name, np.arange(100.0), True) for name in ("base", "total"))
+    rows = np.array([50.0, 900.0, 50.0, 0.0, 0.0, 0.0])
+    for equal, found in ((0.7, 0), (0.0, 1)):
+        candidate = Candidate(total, (base,), equal, "sum", (2.0, 0.0))
+        assert len(choose_sums([candidate], [rows], 1.0)) == found
 
 
 def test_of_lines_that_hold_as_well_the_rounder_one_is_taken() -> None:
