@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from margrave.errors import SchemaError
+from margrave.errors import InputError, SchemaError
 from margrave.schema.columns import Integer, Real, Relative
 from margrave.schema.columns.relative import Comparison
 from margrave.schema.encode import decode
 from margrave.schema.encoded import Encoded, code_dtype
+from margrave.schema.given import given_values
 from margrave.schema.schema import Schema
 
 CENTS = ((0.01, 1.0),)
@@ -164,3 +165,15 @@ def test_a_schema_with_lines_comes_back_from_its_file() -> None:
     plain = line(Real(name="x", lower=0, upper=9, bins=3, missing=False), "net", "level")
     assert (plain.factor, plain.offset) == (1.0, 0.0)
     assert not plain.comparison.is_line
+
+
+def test_a_value_says_its_bases_only_where_each_row_has_that() -> None:
+    base = Integer(name="level", lower=1, upper=12, bins=12, missing=True)
+    own = Integer(name="year", lower=2013, upper=2024, bins=5, missing=False)
+    exact_line = line(own, "level", factor=-1.0, offset=2025.0)
+    found = given_values(Schema((base, exact_line)), {"year": 2020})
+    assert found.codes == {"year": 0, "level": 4}
+    # A year may be there without its level: those that have none would never be drawn.
+    alone = Schema((base, line(own, "level", factor=-1.0, offset=2025.0, alone=True)))
+    with pytest.raises(InputError, match="'level'"):
+        given_values(alone, {"year": 2020})
