@@ -14,6 +14,7 @@ from margrave.measure.discovery.between.lines import (
     Z_PEAK,
     Line,
     _find_peak,
+    ask_beyond_equality,
     choose_constants,
     choose_lines,
     find_lines,
@@ -297,6 +298,21 @@ def test_noise_alone_shows_no_constants() -> None:
     assert len({one.parts for one in choose_constants(tables, noisy, 2_000.0)}) <= 2
     peaks = [_find_peak(one, seen[:-3], 1, Z_PEAK * 2_000.0) for one, seen in zip(tables, noisy, strict=True)]
     assert sum(peak is not None for peak in peaks) <= 2
+
+
+def test_equal_rows_prove_no_line_and_discovery_asks_for_more() -> None:
+    """Pregnancies are as many as children in four rows of five, and 7 / 8 of a few rounds to as many."""
+    rng = np.random.default_rng(0)
+    children = rng.geometric(0.35, ROWS) - 1
+    more = np.where(rng.random(ROWS) < 0.2, rng.integers(1, 4, ROWS), 0)
+    base, total = (column(name, np.arange(9.0), True) for name in ("children", "pregnancies"))
+    (asked,) = ask_beyond_equality(
+        [Candidate(total, (base,), 0.1, "sum", (0.875, 0.0))], {frozenset(("children", "pregnancies")): 0.8}
+    )
+    assert asked.equal == 0.8
+    schema, _, _ = fit(pa.table({"children": children, "pregnancies": children + more}), 4.0)
+    coded = [one for one in schema.columns if isinstance(one, Relative)]
+    assert not [one for one in coded if one.comparison.is_line]
 
 
 def test_rows_of_one_frequent_value_prove_no_line() -> None:
