@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from twin_runs import LookAudit
+from twin_runs import LookAudit, count_for_nothing, count_twice, price_as_one_table
 
-from margrave.measure.discovery.between.relations import Relations
-from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
-from margrave.schema.columns import relative
 
 COLUMNS = ("level", "entered", "kind")
 Row = dict[str, Any]
@@ -45,35 +41,17 @@ def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) 
     assert found == []
 
 
-def too_little(patch: pytest.MonkeyPatch) -> None:
-    """All tables for less than the price of one."""
-    patch.setattr(Gaussian, "joint", lambda self, tables: self)
-
-
 def twice(patch: pytest.MonkeyPatch) -> None:
     """A row in two cells of the table of a line."""
-    true = relative.count_relation
-
-    def count(*args: Any) -> Any:
-        found = true(*args)
-        return found + np.roll(found, 1) if args[2].is_line else found
-
-    patch.setattr("margrave.engines.memory.count_relation", count)
+    count_twice(patch, lambda *asked: asked[2].is_line)
 
 
 def for_nothing(patch: pytest.MonkeyPatch) -> None:
-    """An exact count of constants, asked beside the ledger."""
-    true = Relations._compare_all
-
-    def compare(self: Any, what: str, asked: Any, rho: Any) -> Any:
-        if "constants" in what:
-            self._count_differences(*asked[0])
-        return true(self, what, asked, rho)
-
-    patch.setattr(Relations, "_compare_all", compare)
+    """An exact count, asked beside the ledger."""
+    count_for_nothing(patch, "constants")
 
 
-@pytest.mark.parametrize("fault", [too_little, twice, for_nothing])
+@pytest.mark.parametrize("fault", [price_as_one_table, twice, for_nothing])
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     kinds = ["a row as all others", "a year that is not its level's"]

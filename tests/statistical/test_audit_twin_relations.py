@@ -5,15 +5,12 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from twin_runs import LookAudit
+from twin_runs import LookAudit, count_twice, price_as_one_table
 
 from margrave.measure.discovery.between.relations import Relations
-from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
-from margrave.schema.columns import relative
 
 COLUMNS = ("came", "left", "charge", "paid", "kind")
 Row = dict[str, Any]
@@ -55,22 +52,6 @@ def test_both_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int)
     assert found == []
 
 
-def too_little(patch: pytest.MonkeyPatch) -> None:
-    """All pairs for the price of one."""
-    patch.setattr(Gaussian, "joint", lambda self, tables: self)
-
-
-def twice(patch: pytest.MonkeyPatch) -> None:
-    """A row in two cells of a table."""
-    true = relative.count_relation
-
-    def count(*args: Any) -> Any:
-        found = true(*args)
-        return found + np.roll(found, 1)
-
-    patch.setattr("margrave.engines.memory.count_relation", count)
-
-
 def for_nothing(patch: pytest.MonkeyPatch) -> None:
     """Edges that follow from an exact count."""
     true = Relations._choose_links
@@ -83,7 +64,7 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Relations, "_choose_links", choose)
 
 
-@pytest.mark.parametrize("fault", [too_little, twice, for_nothing])
+@pytest.mark.parametrize("fault", [price_as_one_table, count_twice, for_nothing])
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     kinds = ["a row as all others", "more paid than charged"]

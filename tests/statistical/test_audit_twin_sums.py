@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from twin_runs import LookAudit
+from twin_runs import LookAudit, count_for_nothing, count_twice, price_as_one_table
 
-from margrave.measure.discovery.between.relations import Relations
-from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
-from margrave.schema.columns import relative
 
 COLUMNS = ("net", "tax", "total", "kind")
 Row = dict[str, Any]
@@ -43,35 +39,17 @@ def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) 
     assert found == []
 
 
-def too_little(patch: pytest.MonkeyPatch) -> None:
-    """All sums for less than the price of one."""
-    patch.setattr(Gaussian, "joint", lambda self, tables: self)
-
-
 def twice(patch: pytest.MonkeyPatch) -> None:
     """A row in two cells of the table of a sum."""
-    true = relative.count_relation
-
-    def count(*args: Any) -> Any:
-        found = true(*args)
-        return found + np.roll(found, 1) if args[4] else found
-
-    patch.setattr("margrave.engines.memory.count_relation", count)
+    count_twice(patch, lambda *asked: bool(asked[4]))
 
 
 def for_nothing(patch: pytest.MonkeyPatch) -> None:
-    """An exact count of a sum, asked beside the ledger."""
-    true = Relations._compare_all
-
-    def compare(self: Any, what: str, asked: Any, rho: Any) -> Any:
-        if "sums" in what:
-            self._count_differences(*asked[0])
-        return true(self, what, asked, rho)
-
-    patch.setattr(Relations, "_compare_all", compare)
+    """An exact count, asked beside the ledger."""
+    count_for_nothing(patch, "sums")
 
 
-@pytest.mark.parametrize("fault", [too_little, twice, for_nothing])
+@pytest.mark.parametrize("fault", [price_as_one_table, twice, for_nothing])
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     kinds = ["a row as all others", "a total that is not its parts"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import twin_tables
@@ -16,15 +17,31 @@ from twin_losses import findings
 from twins import Run, Tape, record, replay
 
 from margrave import Synthesizer
+from margrave.measure.discovery.between.relations import Relations
+from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.methods import METHODS
 from margrave.models.networks.merf import Merf
 from margrave.privacy.unit import Adjacency
+from margrave.schema.columns import relative
 from margrave.select.aim import AIM
 from margrave.select.from_rows import MeanEmbedding, Training, Votes
 from margrave.select.public_rounds import JAM, VerticalRounds
 from margrave.select.top_q import TopQ
 
-__all__ = ["COLUMNS", "FEW", "NAMES", "SLICED", "LookAudit", "audited", "columns_of", "fitting", "refused"]
+__all__ = [
+    "COLUMNS",
+    "FEW",
+    "NAMES",
+    "SLICED",
+    "LookAudit",
+    "audited",
+    "columns_of",
+    "count_for_nothing",
+    "count_twice",
+    "fitting",
+    "price_as_one_table",
+    "refused",
+]
 
 COLUMNS = ("city", "age", "pay", "day", "sold")
 FEW = ("city", "age")
@@ -144,3 +161,36 @@ class LookAudit:
         tape, found = audited(fit(pairs[0][0]), *(fit(second) for _, second in pairs), rows=rows)
         assert tape.error is None
         return [event.what for question in tape.questions for event in question.events], found
+
+
+def price_as_one_table(patch: pytest.MonkeyPatch) -> None:
+    """A fault: all tables of a look for the price of one."""
+    patch.setattr(Gaussian, "joint", lambda self, tables: self)
+
+
+def count_twice(patch: pytest.MonkeyPatch, counts: Callable[..., bool] = lambda *asked: True) -> None:
+    """A fault: a row in two cells of a table of differences.
+
+    Args:
+        patch: Undoes it.
+        counts: Whether a table with such arguments of `count_relation` has the fault.
+    """
+    true = relative.count_relation
+
+    def count(*args: Any) -> Any:
+        found = true(*args)
+        return found + np.roll(found, 1) if counts(*args) else found
+
+    patch.setattr("margrave.engines.memory.count_relation", count)
+
+
+def count_for_nothing(patch: pytest.MonkeyPatch, word: str) -> None:
+    """A fault: an exact count of a look of several tables whose name has a word, asked beside the ledger."""
+    true = Relations._compare_all
+
+    def compare(self: Any, what: str, asked: Any, rho: Any) -> Any:
+        if word in what:
+            self._count_differences(*asked[0])
+        return true(self, what, asked, rho)
+
+    patch.setattr(Relations, "_compare_all", compare)

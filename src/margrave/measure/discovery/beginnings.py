@@ -159,18 +159,12 @@ def count_signs(looks: Sequence[Digits], rows: Iterable[tuple[str, str, int]]) -
         looks: As `list_places` gives them.
         rows: Texts, the shape of each, and how many rows have it.
     """
-    named = [
-        (look.shape, place, sign)
+    each = [
+        Digits(look.shape, (place,), (signs,))
         for look in looks
         for place, signs in zip(look.places, look.signs, strict=True)
-        for sign in signs
     ]
-    cells, places = {cell: at for at, cell in enumerate(named)}, {look.shape: look.places for look in looks}
-    result = np.zeros(len(named), dtype=np.int64)
-    for text, shape, count in rows:
-        for place in places.get(shape, ()):
-            result[cells[shape, place, text[place]]] += count
-    return result
+    return count_digits(each, rows)
 
 
 def choose_uneven(
@@ -233,16 +227,18 @@ def count_digits(looks: Sequence[Digits], rows: Iterable[tuple[str, str, int]]) 
         looks: As `choose_digits` gives them.
         rows: Texts, the shape of each, and how many rows have it.
     """
-    named = [(one.shape, text) for one in looks for text in one.texts]
-    places = {cell: place for place, cell in enumerate(named)}
-    spans = {one.shape: one.places for one in looks}
+    named = [(number, text) for number, one in enumerate(looks) for text in one.texts]
+    cells = {cell: place for place, cell in enumerate(named)}
+    asked: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
+    for number, one in enumerate(looks):
+        asked.setdefault(one.shape, []).append((number, one.places))
     result = np.zeros(len(named), dtype=np.int64)
     for text, shape, count in rows:
-        if shape in spans:
-            place = places.get((shape, "".join(text[at] for at in spans[shape])))
+        for number, places in asked.get(shape, ()):
+            cell = cells.get((number, "".join(text[place] for place in places)))
             # Digits that are not looked at are in no cell.
-            if place is not None:
-                result[place] += count
+            if cell is not None:
+                result[cell] += count
     return result
 
 

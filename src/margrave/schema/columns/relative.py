@@ -43,6 +43,8 @@ MOST_TERMS = 8
 """Most columns that a base is made of; whole numbers are held within LIMIT / MOST_TERMS before."""
 MAX_FACTOR = 2.0**125
 """Factors are held within MAX_FACTOR, and count as 0 below one over it."""
+NO_LINE = 1.0, 0.0
+"""The factor and the offset that change nothing."""
 JOINTS = ("", "sum", "product")
 """How a base is made of columns: it is one of them, their sum, or their product."""
 
@@ -113,7 +115,7 @@ class Comparison:
         column: Binned,
         terms: Sequence[Binned],
         joint: str = "sum",
-        line: tuple[float, float] = (1.0, 0.0),
+        line: tuple[float, float] = NO_LINE,
     ) -> Comparison:
         """The difference of a number from the sum or product of others, or from a line of it.
 
@@ -126,7 +128,7 @@ class Comparison:
         Raises:
             SchemaError: They are not all numbers, or more than MOST_TERMS.
         """
-        least = 2 if line == (1.0, 0.0) else 1
+        least = 2 if line == NO_LINE else 1
         numbers = not any(isinstance(one, Temporal) for one in (column, *terms))
         if not numbers or not least <= len(terms) <= MOST_TERMS:
             remedy = "Take numbers only."
@@ -139,7 +141,7 @@ class Comparison:
     @property
     def is_line(self) -> bool:
         """Whether the base is multiplied by a constant, or one is added to it."""
-        return (self.factor, self.offset) != (1.0, 0.0)
+        return (self.factor, self.offset) != NO_LINE
 
     def values(self, values: Numbers, base: Numbers) -> Any:
         """The differences or quotients of numbers that are not missing, shape [rows].
@@ -314,7 +316,7 @@ class Relative(Column):
     @property
     def comparison(self) -> Comparison:
         """How it is compared with its base."""
-        line = (self.factor, self.offset) != (1.0, 0.0)
+        line = (self.factor, self.offset) != NO_LINE
         whole, joint = isinstance(self.part, Whole), self.joint if self.others or line else ""
         unit = self.own.unit if joint == "product" or line else 0.0
         return Comparison(
@@ -330,7 +332,7 @@ class Relative(Column):
     def base_words(self) -> str:
         """The base for reading, such as "net + tax" or "0.19 * net"."""
         words = (" * " if self.joint == "product" else " + ").join(self.bases)
-        return words if (self.factor, self.offset) == (1.0, 0.0) else _say_line(self, words)
+        return _say_line(self, words) if self.comparison.is_line else words
 
     @property
     def known(self) -> bool:

@@ -87,7 +87,7 @@ class Line:
         """What each row is put in its cell by."""
         if self.slope is None:
             return Comparison.between(self.column, self.base, "quotient")
-        if self.slope == 1.0:
+        if self.slope == 1.0:  # no line of the base, but the base
             return Comparison.between(self.column, self.base)
         return Comparison.with_terms(self.column, (self.base,), "sum", (self.slope, 0.0))
 
@@ -115,7 +115,6 @@ def find_lines(columns: Sequence[Binned], most: int, fixed: Collection[str] = ()
             differences = high - slope * (low if turn > 0 else low[::-1])
             cells: Array = np.arange(-2.0 * SPAN_CELLS, 2.0 * SPAN_CELLS + 1) * (span / SPAN_CELLS)
             edges = _with_ends(float(np.median(differences)) + cells)
-            # Equal spans are those of a slope of 1, which is written as a difference alone.
             found.append((far, Line(column, base, slope, edges)))
     found.sort(key=lambda entry: entry[0])
     return [line for _, line in found[: max(most, 0)]]

@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from margrave.schema.columns import Binned, Column, Date, Moment, Temporal, Whole
-from margrave.schema.columns.relative import Comparison
+from margrave.schema.columns.relative import NO_LINE, Comparison
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.constraints.rules import find_ruled
 from margrave.schema.schema import Schema
@@ -43,10 +43,6 @@ SAME_KIND_BONUS = 0.5
 MAX_WRONG_SHARE = 0.03
 """Most rows in the wrong order, as a share, where that is more than the noise allows for; in a sum the rows
 in which a part is above its total."""
-
-
-NO_LINE = 1.0, 0.0
-"""The factor and the offset that change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
