@@ -5,6 +5,8 @@ average the sum of three marks over 3. Released quantiles say which columns may 
 quotients, or of differences from multiples, then show at which constants rows pile up, and the look at sums
 how many rows have the round ones among these exactly. Everything here is made from public things and released
 numbers only.
+
+Of the constants below only the cells of the first look were measured (bench/LOG.md, 2026-11-29).
 """
 
 from __future__ import annotations
