@@ -60,6 +60,17 @@ def test_a_cell_of_one_multiple_holds_it_whatever_coarser_grids_there_are() -> N
     assert set(drawn) == {2.5}
 
 
+def test_a_cell_from_0_to_the_step_of_all_values_holds_0() -> None:
+    grids = ((100.0, 0.2), (50.0, 0.8))
+    whole = Integer(name="x", edges=(0, 50, 100), fine=(0, 50, 100), weights=(1.0, 0.0), grids=grids)
+    drawn = whole_numbers(np.zeros(200, dtype=np.int64), whole, np.random.default_rng(0))
+    assert set(drawn) == {0}
+    # Beside other multiples 0 has a cell of its own.
+    wide = Integer(name="x", edges=(0, 200), fine=(0, 1, 200), weights=(0.0, 1.0), grids=grids)
+    drawn = whole_numbers(np.zeros(200, dtype=np.int64), wide, np.random.default_rng(0))
+    assert set(drawn) == {50, 100, 150}
+
+
 def test_decimals_that_are_not_exact_keep_their_cell() -> None:
     edges = np.arange(100, 131) / 100
     column = Real(name="x", edges=tuple(edges), fine=tuple(edges), weights=(1.0,) * 30, grids=((0.01, 1.0),))

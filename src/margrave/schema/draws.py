@@ -157,8 +157,10 @@ def _round_to_grid(
             else _real_multiples(values[rows], inner, (lower, upper), with_end, step, rng)
         )
         inside = (found >= lower) & ((found < upper) | (with_end & (found == upper)))
-        if column.fine is not None:  # then 0 has a cell of its own, and is on no grid beside it
-            inside &= (found != 0) | (inner[0] == 0) & (inner[1] <= np.where(inner[0] == 0, 1, inner[1]))
+        if column.fine is not None:
+            # Then 0 has a cell of its own, or one with no other multiple of the step that all values are on:
+            # it is on no grid beside that.
+            inside &= (found != 0) | (inner[0] == 0) & (inner[1] <= max(column.step, 1.0) * (1 + 1e-9))
         values[rows[inside]] = found[inside]
         done[rows[inside]] = True
     return values

@@ -7,7 +7,6 @@ only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -32,14 +31,6 @@ NEARNESS_FACTOR = 24.0
 """Differences are near within the middle 80 % of those by chance, over this."""
 HALVINGS = (1.0, 0.25, 0.0625, 0.015625)
 """Parts of that at which the cells on either side of 0 begin."""
-Z = 4.0
-"""Noise standard deviations by which rows in some cells must differ from what they are by chance."""
-Z_CELL = 3.0
-"""Those from which on a cell adds to how much a pair tells."""
-LEAST_EQUAL, LEAST_NEAR, LEAST_ORDER = 0.1, 0.25, 0.05
-"""Least share of the rows by which more are equal or near, or fewer in the wrong order, than by chance."""
-SAME_KIND_BONUS = 0.5
-"""Nats by which a relation between columns of one kind comes before one between a date and a moment."""
 MAX_WRONG_SHARE = 0.03
 """Most rows in the wrong order, as a share, where that is more than the noise allows for; in a sum the rows
 in which a part is above its total."""
@@ -126,7 +117,7 @@ def may_relate(columns: Iterable[Column], ruled: Collection[str]) -> bool:
         ruled: Names of those that rules are about.
     """
     open_columns = [c for c in columns if isinstance(c, Binned) and c.name not in ruled]
-    families = [_family(column) for column in open_columns if column.open or column.weights]
+    families = [find_family(column) for column in open_columns if column.open or column.weights]
     return len(set(families)) < len(families)
 
 
@@ -143,7 +134,7 @@ def pair_up(columns: Sequence[Binned], most: int, fixed: Collection[str] = ()) -
     # Seeded by the column's place, so that each column always has the same draws.
     draws = {c.name: draw_overall(c, DRAWS, np.random.default_rng(place)) for place, c in enumerate(columns)}
     alike, in_order = [], _Sorted(draws)
-    families = [_family(column) for column in columns]
+    families = [find_family(column) for column in columns]
     for (place, base), (other, column) in combinations(enumerate(columns), 2):
         if families[place] == families[other] and not (base.name in fixed and column.name in fixed):
             comparison = Comparison.between(column, base)
@@ -153,7 +144,7 @@ def pair_up(columns: Sequence[Binned], most: int, fixed: Collection[str] = ()) -
     return [_pair(base, column, draws[base.name], draws[column.name]) for _, base, column in alike[:most]]
 
 
-def _family(column: Column) -> str:
+def find_family(column: Column) -> str:
     """What a column can be compared with: dates and moments with each other, and numbers with numbers."""
     if isinstance(column, Date | Moment):
         return "date"
@@ -217,136 +208,6 @@ def greatest_distance(left: Array, right: Array) -> float:  # pragma: no cover -
         greatest = max(greatest, abs(i / len(left) - j / len(right)))
     # Where one sample has ended, the distance can only shrink.
     return greatest
-
-
-def choose_links(
-    pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float, fixed: Collection[str] = ()
-) -> list[Link]:
-    """The relations to look at more closely: those that tell most, no two ways between two columns.
-
-    In each set of columns that hang together the one with the most relations is the base of its neighbours,
-    and these of theirs but for chains of differences (`_join_stars`). A set has one fixed column at most,
-    which is then the first base: so no fixed column is ever relative to another.
-
-    Args:
-        pairs: What was looked at.
-        noisy: Noisy counts of each pair, shape [cells + ABSENT_CELLS].
-        sigma: Standard deviation of their noise.
-        fixed: Names of columns that keep their own bins.
-    """
-    seen = [(pair, *_evidence(pair, counts, sigma)) for pair, counts in zip(pairs, noisy, strict=True)]
-    standing = sorted((entry for entry in seen if entry[1] > 0.0), key=lambda entry: -_preference(*entry[:2]))
-    root: dict[str, str] = {}
-    anchored = set(fixed)  # the tops of sets with a fixed column
-
-    def top(name: str) -> str:
-        while root.get(name, name) != name:
-            name = root[name]
-        return name
-
-    near: dict[str, list[Link]] = {}
-    # Pairs are joined into trees, as by Kruskal's algorithm: what tells most first, none that closes a
-    # circle.
-    for pair, score, sign in standing:
-        link = Link(pair.base.name, pair.column.name, sign, score)
-        ends = {top(link.base), top(link.column)}
-        if len(ends) == 2 and not ends <= anchored:
-            if ends & anchored:
-                anchored.add(top(link.base))
-            root[top(link.column)] = top(link.base)
-            near.setdefault(link.base, []).append(link)
-            near.setdefault(link.column, []).append(link.turned)
-    columns = {column.name: column for pair in pairs for column in (pair.base, pair.column)}
-    starts = sorted(near, key=lambda name: (name not in fixed, -_weight(columns[name], near[name])))
-    links = _direct_links(starts, near)
-    return _join_stars(links, {(pair.base.name, pair.column.name): score for pair, score, _ in seen})
-
-
-def _preference(pair: Pair, score: float) -> float:
-    """What a pair tells, and a little more where both are dates, or both moments."""
-    return score + SAME_KIND_BONUS * (pair.base.kind == pair.column.kind)
-
-
-def _direct_links(starts: Sequence[str], near: dict[str, list[Link]]) -> list[Link]:
-    """The trees, each from the first of its columns in `starts`, bases before what is relative to them."""
-    links: list[Link] = []
-    reached: set[str] = set()
-    for start in starts:
-        if start in reached:
-            continue
-        reached.add(start)
-        queue = [start]
-        while queue:
-            for link in near[queue.pop(0)]:
-                if link.column not in reached:
-                    reached.add(link.column)
-                    queue.append(link.column)
-                    links.append(link)
-    return links
-
-
-def _join_stars(links: Sequence[Link], scores: Mapping[tuple[str, str], float]) -> list[Link]:
-    """The links, with stars in the place of chains of columns that may lie on either side of their bases.
-
-    How far a number is from the one before it often depends on that one, as a bill on the balance before it.
-    If that one is itself coded by its difference from another, three codes act together, which tables of two
-    do not hold. So all of such a chain are coded by their differences from its first column, where they are
-    seen to be near it.
-
-    Args:
-        links: Bases before what is relative to them.
-        scores: What pairs of columns tell beyond chance, by their names in one order.
-    """
-    found: dict[str, Link] = {}
-    for link in links:
-        above = found.get(link.base)
-        if above is not None and not link.sign and not above.sign:
-            ends = above.base, link.column
-            score = max(scores.get(ends, 0.0), scores.get(ends[::-1], 0.0))
-            link = Link(*ends, 0, score) if score > 0.0 else link
-        found[link.column] = link
-    return list(found.values())
-
-
-def _weight(column: Binned, links: Sequence[Link]) -> float:
-    """Neighbours of a column; of two with as many a date comes before a moment, whose time of day is then the
-    difference, an earlier time before a later one, and a larger number before a smaller one.
-    """
-    signs = [-link.sign if _family(column) == "number" else link.sign for link in links]
-    return len(signs) + 0.2 * isinstance(column, Date) + 0.1 * sum(signs) / max(len(signs), 1)
-
-
-def _evidence(pair: Pair, counts: Array, sigma: float) -> tuple[float, int]:
-    """Nats that a pair tells beyond chance, 0 if that is not evident; and its order as in `Link`."""
-    starts = pair.edges[:-1]
-    cells = counts[: len(starts)]
-    rows = float(cells.sum())
-    # Where noise hides the rows there is nothing to be said of them.
-    if rows <= Z * sigma * math.sqrt(len(counts)):
-        return 0.0, 0
-    # What a cell holds beyond what independent columns would put there.
-    more = cells - pair.chance * rows
-    # Cells near 0, without the two outermost ones.
-    near = (starts >= pair.edges[1]) & (starts < pair.edges[-2])
-    found = _exceeds(more[starts == 0.0], sigma, LEAST_EQUAL * rows)
-    found |= _exceeds(more[near], sigma, LEAST_NEAR * rows)
-    sign = 0
-    for side, wrong in ((1, starts < 0.0), (-1, starts > 0.0)):
-        noise = sigma * math.sqrt(int(wrong.sum()))
-        few = float(cells[wrong].sum()) <= max(3.0 * noise, MAX_WRONG_SHARE * rows)
-        if few and _exceeds(-more[wrong], sigma, LEAST_ORDER * rows):
-            sign = side
-    if not found and not sign:
-        return 0.0, 0
-    held = cells > Z_CELL * sigma
-    share = cells[held] / rows
-    # The evident cells' part of the Kullback-Leibler divergence from chance, above 0 if anything was found.
-    return max(float((share * np.log(share / pair.chance[held])).sum()), 1e-9), sign
-
-
-def _exceeds(more: Array, sigma: float, least: float) -> bool:
-    """Whether some cells together hold more than by chance, beyond the noise and by a share that matters."""
-    return float(more.sum()) > max(Z * sigma * math.sqrt(len(more)), least)
 
 
 SUM_EDGES = np.array([-(2.0**60), 0.0, 1.0, 2.0**60]), np.array([-(2.0**300), 0.0, 5e-324, 2.0**300])
@@ -554,7 +415,11 @@ def _above(names: Sequence[str], links: Sequence[Link]) -> set[str]:
 
 
 def attach(
-    sums: Sequence[Link], links: Sequence[Link], more: Sequence[Link], fixed: Collection[str] = ()
+    sums: Sequence[Link],
+    links: Sequence[Link],
+    more: Sequence[Link],
+    gaps: Collection[tuple[str, str]],
+    fixed: Collection[str] = (),
 ) -> list[Link]:
     """Sums, links among other columns, and those links of totals with others that close no circle.
 
@@ -564,6 +429,7 @@ def attach(
         sums: Made by `choose_sums`.
         links: Between columns that are no totals.
         more: Between a total and another column, either way, those that tell most first.
+        gaps: Bases and columns that are not to be joined, such as `list_gaps` finds.
         fixed: Names of columns that keep their own bins.
     """
     totals = {link.column: link for link in sums}
@@ -572,7 +438,7 @@ def attach(
         link = link.turned if link.column in totals else link
         others = [one for one in found.values() if one.column != link.column]
         told = found[link.column].score if link.column in found else 0.0
-        if link.column in totals or link.column in fixed:
+        if link.column in totals or link.column in fixed or (link.base, link.column) in gaps:
             continue
         if link.score > told and link.column not in _above([link.base], others):
             found[link.column] = link

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.measure.discovery.between.edges import relation_edges
 from margrave.measure.discovery.between.lines import (
     Line,
     ask_beyond_equality,
@@ -34,7 +35,6 @@ from margrave.measure.discovery.between.links import (
     Link,
     Pair,
     attach,
-    choose_links,
     choose_sums,
     eligible_columns,
     find_candidates,
@@ -44,10 +44,11 @@ from margrave.measure.discovery.between.links import (
 )
 from margrave.measure.discovery.between.orders import find_orders
 from margrave.measure.discovery.between.products import find_products
+from margrave.measure.discovery.between.trees import choose_links, list_gaps
 from margrave.measure.discovery.bins import Cut, cut_differences
 from margrave.measure.discovery.numeric import Look
 from margrave.measure.discovery.occupancy import weigh_cells
-from margrave.measure.discovery.ranges import choose_fineness, refined_edges
+from margrave.measure.discovery.ranges import choose_fineness
 from margrave.measure.discovery.reach import AGAINST, find_reach, is_noise
 from margrave.measure.discovery.values import are_single
 from margrave.measure.mechanisms.gaussian import Gaussian
@@ -57,77 +58,12 @@ from margrave.schema.columns import Binned, Integer, Relative, Whole
 from margrave.schema.columns.binned import fade_factors
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
 from margrave.schema.schema import Schema
-from margrave.schema.storage.clock import DAY, SECOND
+from margrave.schema.storage.clock import DAY
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
 Array = NDArray[np.float64]
-
-OCTAVES = 10
-"""Powers of two on either side of 1 that quotients have cells for."""
-PARTS = 64
-"""Equal cells between 0 and 1 of the finest look at quotients."""
-CLOCK = (1.0, 60.0, 300.0, 900.0, 3600.0)
-"""Seconds that the cells within a day may have."""
-
-
-def relation_edges(
-    comparison: Comparison, column: tuple[float, float], base: tuple[float, float], sign: int, detail: float
-) -> Array:
-    """Edges of the cells of a difference or quotient; 0, or 1, begins a cell.
-
-    Args:
-        comparison: Of a column with its base.
-        column: Least and greatest value of the column, in the comparison's unit.
-        base: The same of its base.
-        sign: 1 or -1 where next to no row lies below or above the base: that side gets one cell.
-        detail: Share of the finest cells to have, above 0 and at most 1.
-    """
-    if comparison.how == "quotient":
-        return _quotient_edges(sign, detail)
-    low, high = min(column[0] - base[1], -2.0), max(column[1] - base[0], 2.0)
-    if comparison.whole and comparison.read not in ("number", "date"):
-        edges = _clock_edges(low, high, detail)
-    else:
-        edges = refined_edges(low, high, comparison.whole, None, detail)
-    if sign > 0:
-        return np.concatenate([[low], edges[edges >= 0.0]])
-    if sign < 0:
-        above = 1.0 if comparison.whole else float(np.nextafter(0.0, 1.0))
-        return np.concatenate([edges[edges <= 0.0], [above, high]])
-    return edges
-
-
-def _quotient_edges(sign: int, detail: float) -> Array:
-    """Equal cells between 0 and 1, octaves beyond them, and 0 and 1 alone."""
-    parts = max(round(PARTS * detail), 8)
-    steps = max(round(8 * detail), 1)
-    octave, part = np.divmod(np.arange(OCTAVES * steps), steps)
-    growing = np.ldexp(1.0 + part / steps, octave)
-    small = np.ldexp(1.0, -np.arange(4, OCTAVES))
-    alone = [0.0, np.nextafter(0.0, 1.0), 1.0, np.nextafter(1.0, 2.0)]
-    most = float(2**OCTAVES)
-    inner = np.unique(np.concatenate([np.linspace(0.0, 1.0, parts + 1), small, alone]))
-    if sign < 0:
-        return np.concatenate([[-most], inner, [most]])
-    if sign > 0:
-        return np.unique(np.concatenate([[-most, 0.0], growing, alone[2:], [most]]))
-    return np.unique(np.concatenate([[-most], inner, growing, [most]]))
-
-
-def _clock_edges(low: float, high: float, detail: float) -> Array:
-    """Microseconds: cells of the clock within two days, days within a month, and growing ones beyond."""
-    cells = max(288.0 * detail, 12.0)
-    second = next((unit for unit in CLOCK if 86_400.0 / unit <= cells), CLOCK[-1])
-    within = np.arange(0.0, 2 * 86_400.0 + 1.0, second) * SECOND
-    small = np.ldexp(1.0, np.arange(int(np.log2(second)) + 1)) * SECOND
-    days = np.arange(1.0, 33.0) * float(DAY)
-    beyond = np.floor(np.ldexp(1.0, np.arange(5 * 4, 22 * 4) // 4) * (1 + np.arange(68) % 4 / 4)) * float(DAY)
-    positive = np.concatenate([small, within, days, beyond])
-    edges = np.unique(np.concatenate([positive, -positive, [0.0, 1.0]]))
-    inside = edges[(edges > low) & (edges < high)]
-    return np.concatenate([[low], inside, [high]])
 
 
 def resolution(edges: Array, weights: Array) -> float:
@@ -422,7 +358,8 @@ def _join_links(
         if with_total
         for link in choose_links([pair], [counts], sigma, fixed)
     ]
-    return attach(sums, links, sorted(more, key=lambda link: -link.score), fixed)
+    more.sort(key=lambda link: -link.score)
+    return attach(sums, links, more, list_gaps(pairs, noisy), fixed)
 
 
 def _comparison(column: Binned, bases: Sequence[Binned], link: Link) -> Comparison:

@@ -1,0 +1,71 @@
+"""Dates a fixed term apart, and columns that most rows lack: which of two is coded by the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import margrave as mg
+from margrave.measure.discovery.between.edges import TERMS, TERMS_DETAIL, relation_edges
+from margrave.schema.columns import Date, Relative
+from margrave.schema.columns.relative import Comparison
+
+ROWS = 12_000
+FIRST = np.datetime64("2019-01-01")
+
+
+def contracts(seed: int = 0) -> pa.Table:
+    """A year's contracts, and a claim in one of eight of them, on some day of that year."""
+    rng = np.random.default_rng(seed)
+    start = FIRST + rng.integers(0, 1_300, ROWS)
+    years = start.astype("datetime64[M]") + 12
+    end = years.astype("datetime64[D]") + (start - start.astype("datetime64[M]")).astype(int) - 1
+    claim = start + rng.integers(0, 365, ROWS)
+    claim[rng.random(ROWS) >= 0.125] = np.datetime64("NaT")
+    return pa.table({"start": start, "end": end, "claim": claim, "size": rng.integers(1, 60, ROWS)})
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [(1.0, 0.9), (3.0, 0.97)])
+def test_dates_a_year_apart_come_back_a_year_apart(epsilon: float, least: float) -> None:
+    for seed in range(3):
+        synthesizer = mg.Synthesizer("independent", epsilon=epsilon, not_private_test_seed=seed)
+        made = synthesizer.fit(contracts()).sample_arrow(rng=np.random.default_rng(0))
+        days = (made["end"].to_numpy() - made["start"].to_numpy()).astype(int)
+        assert np.isin(days, [364, 365]).mean() >= least
+
+
+def test_no_column_is_coded_by_one_that_most_of_its_rows_lack() -> None:
+    for seed in range(4):
+        synthesizer = mg.Synthesizer("independent", epsilon=3.0, not_private_test_seed=seed)
+        schema = synthesizer.fit(contracts()).schema
+        coded = {column.name: column for column in schema.columns if isinstance(column, Relative)}
+        assert coded
+        assert all(column.base != "claim" and not column.alone for column in coded.values())
+
+
+def test_a_base_that_stands_for_two_columns_is_none_where_they_mostly_lack_it() -> None:
+    rng = np.random.default_rng(0)
+    amount = np.round(rng.lognormal(6.0, 1.0, ROWS))
+    other = np.round(rng.lognormal(6.0, 1.0, ROWS))
+    # Both are near the middle one in the few rows that have it, and apart from each other where none does.
+    few = rng.random(ROWS) < 0.2
+    other[few] = amount[few] + rng.integers(0, 3, few.sum())
+    middle = np.where(few, amount + rng.integers(0, 2, ROWS), np.nan)
+    table = pa.table({"one": amount, "middle": pa.array(middle, from_pandas=True), "other": other})
+    for seed in range(3):
+        synthesizer = mg.Synthesizer("independent", epsilon=5.0, not_private_test_seed=seed)
+        columns = {column.name: column for column in synthesizer.fit(table).schema.columns}
+        assert isinstance(columns["middle"], Relative)
+        assert all(getattr(columns[name], "base", "") != "middle" for name in ("one", "other"))
+
+
+def test_terms_have_cells_of_a_day_where_noise_allows() -> None:
+    days = [Date(name=name, lower="2000-01-01", upper="2020-12-31") for name in ("start", "end")]
+    comparison = Comparison.between(days[1], days[0])
+    ends = (10_957.0, 18_627.0)
+    edges = set(relation_edges(comparison, ends, ends, 0, TERMS_DETAIL).tolist())
+    assert {float(sign * term + more) for term in TERMS for sign in (-1, 1) for more in (0, 1)} <= edges
+    assert 365.0 not in relation_edges(comparison, ends, ends, 0, TERMS_DETAIL / 2)
+    # No term beyond what the ends of both columns leave.
+    assert max(relation_edges(comparison, ends, (18_000.0, 18_627.0), 1, 1.0)) <= 627.0
