@@ -16,9 +16,9 @@ from engine_backends import NOT_HELD, Backends
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.measure.discovery.between.calendar import Calendar
-from margrave.schema.calendar import PARTS, UNITS, Instant
+from margrave.schema.calendar import DAY_UNITS, PARTS, UNITS, Instant
 from margrave.schema.columns import Categorical, Date
-from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed
+from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
 
@@ -40,6 +40,8 @@ RULES: list[CalendarRule] = [
     *(Elapsed("number", "day", "late", unit) for unit in UNITS),
     *(Elapsed("number", "moment", "after", unit) for unit in UNITS),
     *(Elapsed("real", "late", "zoned", unit) for unit in UNITS),
+    *(Age("number", name, "2019-12-31", unit) for name in ("day", "zoned") for unit in DAY_UNITS),
+    *(Age("real", "moment", "2020-02-29", unit) for unit in DAY_UNITS),
 ]
 
 

@@ -14,7 +14,7 @@ from margrave.errors import SchemaError
 from margrave.schema.calendar import Instant, find_range
 from margrave.schema.columns import Categorical, Date, Integer, Moment, Real, Relative
 from margrave.schema.columns.base import Column
-from margrave.schema.constraints.rules import DatePart, Elapsed, Ordered, Rule, rule_from_json
+from margrave.schema.constraints.rules import Age, DatePart, Elapsed, Ordered, Rule, rule_from_json
 from margrave.schema.encode import decode, encode
 from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.frame import Frame
@@ -283,6 +283,10 @@ def test_rows_that_break_such_a_rule_are_counted() -> None:
         (lambda: Elapsed("age", "born", "born"), "distinct names"),
         (lambda: Elapsed("age", "born", "seen", "fortnights"), "unit"),
         (lambda: DatePart("age", "born", "century"), "part"),
+        (lambda: Age("age", "born", "2024-02-30"), "a date"),
+        (lambda: Age("age", "born", 2024), "a date"),
+        (lambda: Age("age", "born", "2024-02-29", "hours"), "unit"),
+        (lambda: Age("born", "born", "2024-02-29"), "distinct names"),
     ],
 )
 def test_what_makes_no_sense_is_refused(rule: Any, said: str) -> None:
@@ -296,6 +300,8 @@ def test_what_makes_no_sense_is_refused(rule: Any, said: str) -> None:
         ((BORN, SEEN, AGE), Elapsed("born", "seen", "age")),
         ((BORN, SEEN, AGE), DatePart("age", "born", "hour")),
         ((BORN, SEEN, AGE), DatePart("seen", "born", "year")),
+        ((BORN, SEEN, AGE), Age("seen", "born", "2024-02-29")),
+        ((BORN, SEEN, AGE), Age("born", "age", "2024-02-29")),
         ((BORN, AGE, Real(name="seen", lower=0, upper=1, missing=False)), AGE_RULE),
         ((BORN, SEEN, Categorical(name="age", values=("1", "2"), missing=False)), AGE_RULE),
     ],
@@ -306,14 +312,41 @@ def test_rules_about_other_kinds_are_refused(columns: tuple[Column, ...], rule: 
 
 
 def test_rules_are_kept_in_json_and_told_in_words() -> None:
-    rules = (AGE_RULE, DatePart("year", "seen", "year", share=(0.98, 0.01)))
+    old = Age("age", "seen", "2025-06-30", "months")
+    rules = (AGE_RULE, DatePart("year", "seen", "year", share=(0.98, 0.01)), old)
     schema = Schema((BORN, SEEN, AGE, YEAR), rules)
     assert Schema.from_json(schema.to_json()).rules == rules
     assert rule_from_json({"kind": "elapsed", "number": "a", "since": "b", "until": "c"}).unit == "days"
     assert describe_rule(rules[0]) == "age is the years from born to seen"
+    assert describe_rule(old) == "age is the months from seen to 2025-06-30"
+    assert rule_from_json({"kind": "age", "number": "a", "date": "b", "day": "2025-06-30"}).unit == "years"
     assert describe_rule(rules[1]) == (
         "year is the year of seen in 98.0% (± 1.0%) of the rows, found and not promised"
     )
+
+
+def test_an_age_on_a_fixed_day_agrees_and_the_date_follows_where_it_can() -> None:
+    schema = Schema((BORN, AGE), (Age("age", "born", "2024-06-30"),))
+    encoded = encoded_of(schema, 20_000)
+    table = drawn(schema, encoded)
+    both = ~np.isnan(table["born"]) & ~np.isnan(table["age"])
+    fixed = {"born": table["born"], "seen": np.full(20_000, np.datetime64("2024-06-30").astype(float))}
+    assert (ages(fixed) == table["age"])[both].all()
+    # Codes were drawn apart from each other: the date keeps its bin, and the number is what it says.
+    assert in_own_bin(BORN, table["born"], encoded.column("born").astype(int)).all()
+
+
+def test_a_date_follows_an_age_that_other_columns_are_coded_by() -> None:
+    limit = Integer(name="limit", lower=0, upper=220, bins=4, missing=False)
+    part = Integer(name="limit", lower=0, upper=9, bins=2, missing=False)
+    coded = Relative(name="limit", base="age", base_read="number", own=limit, part=part, missing=False)
+    schema = Schema((BORN, AGE, coded), (Age("age", "born", "2024-06-30"),))
+    encoded = encoded_of(schema, 5_000)
+    table = drawn(schema, encoded)
+    both = ~np.isnan(table["born"]) & ~np.isnan(table["age"])
+    fixed = {"born": table["born"], "seen": np.full(5_000, np.datetime64("2024-06-30").astype(float))}
+    assert (ages(fixed) == table["age"])[both].mean() > 0.5
+    assert in_own_bin(AGE, table["age"], encoded.column("age").astype(int))[both].all()
 
 
 def test_codes_are_those_of_the_table() -> None:

@@ -15,12 +15,12 @@ from margrave.measure.discovery.between.calendar import Calendar
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
 
-COLUMNS = ("born", "came", "age", "month", "kind", "weekday")
+COLUMNS = ("born", "came", "age", "old", "month", "kind", "weekday")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 Row = dict[str, Any]
 ODD: dict[str, Row] = {
     "a row as all others": {},
-    "an age that is wrong": {"age": 3, "month": 13},
+    "an age that is wrong": {"age": 3, "month": 13, "old": 3},
     "born after the visit": {"born": datetime.date(9999, 12, 31), "age": -8000},
     "no value at all": dict.fromkeys(COLUMNS),
     "one value missing": {"came": None},
@@ -28,15 +28,15 @@ ODD: dict[str, Row] = {
     "another weekday": {"weekday": "Tuesday"},
     "no weekday": {"weekday": "a day off"},
 }
-TYPES = {"born": pa.date32(), "came": pa.date32(), "age": pa.int64(), "month": pa.int64()}
+TYPES = {"born": pa.date32(), "came": pa.date32(), "age": pa.int64(), "old": pa.int64(), "month": pa.int64()}
 
 
 def row(owner: int) -> Row:
-    """The row of an owner, by a fixed rule: an age on the day of a visit, the month of that, its weekday."""
+    """The row of an owner, by a fixed rule: ages on the day of a visit and on a fixed one, and date parts."""
     came = datetime.date(2020, 1, 1) + datetime.timedelta(days=owner * 37 % 700)
     born = datetime.date(1940, 1, 1) + datetime.timedelta(days=owner * 9_973 % 25_000)
     age = came.year - born.year - ((came.month, came.day) < (born.month, born.day))
-    told = {"age": age, "month": came.month, "weekday": WEEKDAYS[came.weekday()]}
+    told = {"age": age, "old": 2022 - born.year, "month": came.month, "weekday": WEEKDAYS[came.weekday()]}
     return {"born": born, "came": came, **told, "kind": ("a", "b")[owner % 2]}
 
 
@@ -47,6 +47,8 @@ AUDIT = LookAudit(COLUMNS, row, ODD, TYPES, epsilon=30.0)
 def test_the_look_loses_no_more_than_it_declares(adjacency: Adjacency, k: int) -> None:
     asked, found = AUDIT.run(list(ODD), adjacency, k)
     (what,) = (what for what in asked if what.startswith("times told by"))
+    # Which fixed day a number is told to is asked before.
+    assert [what for what in asked if what.startswith("days that")]
     # The weekday is asked for with both dates, beside ages and months.
     assert int(what.split()[3]) > 2
     assert found == []

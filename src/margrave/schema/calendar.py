@@ -23,7 +23,9 @@ HOUR = DAY // 24
 """Microseconds of an hour."""
 TICKS = {"hours": HOUR, "minutes": HOUR // 60, "seconds": HOUR // 3600}
 """Microseconds of the units that are shorter than a day."""
-UNITS = ("years", "months", "weeks", "days", *TICKS)
+DAY_UNITS = ("years", "months", "weeks", "days")
+"""Units of the calendar, in which whole days are told."""
+UNITS = (*DAY_UNITS, *TICKS)
 """In which the time between two dates or moments is told."""
 WEEKDAYS = {
     "weekday": (0, 1),

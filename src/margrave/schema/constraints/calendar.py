@@ -21,7 +21,7 @@ from margrave.schema.calendar import FAR, HOUR, NO_PART, TICKS, Instant, find_ra
 from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Whole
 from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins
-from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, Ordered, find_ruled
+from margrave.schema.constraints.rules import CalendarRule, DatePart, DateRule, Elapsed, Ordered, find_ruled
 from margrave.schema.cycles import Cycle
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
@@ -59,7 +59,7 @@ def draw_parts(
         By name, of shape [rows]; anything where the code means missing. Dates that are relative to other
         columns, or have too long a range, are left out.
     """
-    rules = [rule for rule in schema.rules if isinstance(rule, DatePart)]
+    rules = [rule for rule in schema.rules if isinstance(rule, DateRule)]
     found: dict[str, NDArray[Any]] = {}
     for rule in rules:
         column = schema[rule.number]
@@ -82,7 +82,7 @@ def draw_parts(
 
 
 def _read_told(
-    numbers: Numbers, rule: DatePart, encoded: Encoded, schema: Schema, known: Mapping[str, Floats]
+    numbers: Numbers, rule: DateRule, encoded: Encoded, schema: Schema, known: Mapping[str, Floats]
 ) -> Floats:
     """The numbers of a rule's column, NaN where they are missing or a text stands for none: shape [rows]."""
     name = rule.number
@@ -104,7 +104,7 @@ def number_codes(column: Listed, rule: CalendarRule) -> Longs:
     return found
 
 
-def _list_told(rule: DatePart, schema: Schema, fixed: Collection[str]) -> Callable[[Longs], Truths]:
+def _list_told(rule: DateRule, schema: Schema, fixed: Collection[str]) -> Callable[[Longs], Truths]:
     """A function that says which numbers those of a rule's column can become, none if it is fixed."""
     column = schema[rule.number]
     if rule.number in fixed:
@@ -131,7 +131,7 @@ def _may_change(rule: CalendarRule, schema: Schema) -> bool:
     linked = (name for one in schema.columns if isinstance(one, Relative) for name in (one.name, *one.bases))
     if rule.number in linked:
         return False
-    parts = [one for one in schema.rules if isinstance(one, DatePart)]
+    parts = [one for one in schema.rules if isinstance(one, DateRule)]
     alike = {one.number for one in parts if one.dates == rule.dates}
     spoken = [one for one in schema.rules if one.about_codes and rule.number in one.names]
     return all(alike.issuperset(one.names) for one in spoken)
@@ -161,7 +161,7 @@ class _Slots:
 
     @classmethod
     def of(
-        cls, column: Date | Moment, rules: Sequence[DatePart], changes: Sequence[Callable[[Longs], Truths]]
+        cls, column: Date | Moment, rules: Sequence[DateRule], changes: Sequence[Callable[[Longs], Truths]]
     ) -> _Slots | None:
         """Those of a column; None where its range has too many.
 
@@ -171,7 +171,8 @@ class _Slots:
             changes: Of each rule, which numbers its own can become.
         """
         clock = isinstance(column, Moment)
-        length = 1 if not clock else HOUR if any(rule.part == "hour" for rule in rules) else DAY
+        by_hour = any(isinstance(rule, DatePart) and rule.part == "hour" for rule in rules)
+        length = 1 if not clock else HOUR if by_hour else DAY
         edges = column.edge_array
         first, last = int(edges[0] // length), int((edges[-1] - 1) // length)
         if last - first >= MOST_SLOTS:

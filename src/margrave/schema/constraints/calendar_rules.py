@@ -1,7 +1,8 @@
-"""Rules about what dates tell: `Elapsed` and `DatePart`."""
+"""Rules about what dates tell: `Elapsed`, `Age` and `DatePart`."""
 
 from __future__ import annotations
 
+import datetime
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 
 from margrave.errors import SchemaError, invalid
 from margrave.schema.calendar import (
+    DAY_UNITS,
     NO_PART,
     PART_WORDS,
     PARTS,
@@ -23,6 +25,9 @@ from margrave.schema.calendar import (
     take_part,
 )
 from margrave.schema.constraints.rule import Rule, take_scalars
+
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+"""The number of 1970-01-01 among all days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +135,80 @@ class Elapsed(CalendarRule):
         return count_units(since, until, self.unit, divide)
 
 
+@dataclass(frozen=True, slots=True)
+class DateRule(CalendarRule):
+    """Base of rules about one date.
+
+    Args:
+        number: As in `CalendarRule`.
+        date: A column of dates or moments.
+    """
+
+    date: str
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The date alone."""
+        return (self.date,)
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class DatePart(CalendarRule):
+class Age(DateRule):
+    """A number is the whole units of time from a date or moment to a fixed day, as that of a table's export.
+
+    Args:
+        number: A column of numbers.
+        date: A column of dates or moments, as of birth.
+        day: The fixed day, as in "2025-06-01".
+        unit: "years", "months", "weeks" or "days", as in `Elapsed`; negative for dates after the day.
+        share: As in `Determines`.
+
+    Raises:
+        SchemaError: There is no such unit or day.
+
+    Example:
+        >>> Age("age", date="born", day="2025-06-01").words
+        'age is the years from born to 2025-06-01'
+    """
+
+    kind: ClassVar[str] = "age"
+    day: str
+    unit: str = "years"
+    share: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._distinct()
+        if self.unit not in DAY_UNITS:
+            raise SchemaError(
+                invalid("unit of rule 'age'", f"one of {DAY_UNITS}", "Pick one.", got=self.unit)
+            )
+        try:
+            datetime.date.fromisoformat(self.day)
+        except (TypeError, ValueError):
+            remedy = 'Write it as in "2025-06-01".'
+            raise SchemaError(invalid("day of rule 'age'", "a date", remedy, got=self.day)) from None
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
+
+    @property
+    def words(self) -> str:
+        """What it says, for reading."""
+        return f"{self.number} is the {self.unit} from {self.date} to {self.day}"
+
+    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
+        """See `CalendarRule.tell_number`."""
+        day = datetime.date.fromisoformat(self.day)
+        until = Instant(day.toordinal() - EPOCH, 0, day.year, day.month, day.day)
+        return count_units(instants[0], until, self.unit, divide)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DatePart(DateRule):
     """A number, or a text that stands for one, is a part of a date or moment.
 
     Args:
@@ -160,7 +236,6 @@ class DatePart(CalendarRule):
     """
 
     kind: ClassVar[str] = "date_part"
-    date: str
     part: str
     texts: tuple[tuple[str, int], ...] | Mapping[str, int] | None = None
     share: tuple[float, float] | None = None
@@ -186,11 +261,6 @@ class DatePart(CalendarRule):
     def pairs(self) -> tuple[tuple[str, int], ...]:
         """See `CalendarRule.pairs`."""
         return tuple(self.texts or ())  # type: ignore[arg-type]
-
-    @property
-    def dates(self) -> tuple[str, ...]:
-        """The date alone."""
-        return (self.date,)
 
     @property
     def found(self) -> tuple[float, float] | None:

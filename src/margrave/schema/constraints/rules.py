@@ -8,6 +8,7 @@
     ├── Sum           a total and its parts
     ├── Within        the range of a number depends on a listed column
     ├── Elapsed       a number is the time between two dates or moments
+    ├── Age           a number is the time from a date or moment to a fixed day
     └── DatePart      a number or a text is the year, the weekday, ... of a date or moment
 
 A rule says nothing about a row in which one of its columns is missing, unless it names None itself. Whether
@@ -25,13 +26,15 @@ from typing import Any, ClassVar, final
 
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns import Column, Scalar
-from margrave.schema.constraints.calendar_rules import CalendarRule, DatePart, Elapsed
+from margrave.schema.constraints.calendar_rules import Age, CalendarRule, DatePart, DateRule, Elapsed
 from margrave.schema.constraints.rule import BOUNDS, Bound, Rule, Value, check_values, take_scalars
 
 __all__ = [
+    "Age",
     "Allowed",
     "CalendarRule",
     "DatePart",
+    "DateRule",
     "Determines",
     "Elapsed",
     "Forbidden",
@@ -315,7 +318,7 @@ class Within(Rule):
 
 
 RULE_KINDS: dict[str, type[Rule]] = {
-    kind.kind: kind for kind in (Forbidden, Allowed, Determines, Ordered, Sum, Within, Elapsed, DatePart)
+    kind.kind: kind for kind in (Forbidden, Allowed, Determines, Ordered, Sum, Within, Elapsed, Age, DatePart)
 }
 
 

@@ -1,4 +1,4 @@
-"""Numbers that dates tell, found under noise: an age by two dates, a stay, the year or weekday of a date.
+"""Numbers that dates tell, found under noise: an age by two dates or by one, a stay, the weekday of a date.
 
 Released bins say which numbers may be a part of which date, or the time between which two, and released texts
 whether these are names of a part, such as weekdays. All that may be so are counted together; what nearly all
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from margrave.measure.discovery.between.fixed_days import choose_days, find_fixed_days
 from margrave.measure.discovery.between.links import greatest_distance, round_share
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.schema.calendar import TICKS, UNITS, Instant, count_units, list_parts, take_part
@@ -24,7 +25,7 @@ from margrave.schema.columns import Binned, Column, Date, Integer, Moment, Relat
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.constraints.numbers import is_of_labels
-from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, find_ruled
+from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed, find_ruled
 from margrave.schema.date_names import read_names
 from margrave.schema.schema import Schema
 
@@ -43,6 +44,10 @@ MOST_TOLD = 40
 LEAST_NOISE, MOST_NOISE = 25.0, 10.0
 """Rows over the noise of a count: as much as is bought at most, and what the number of rules leaves at least.
 With the least a rule that holds in all rows is five deviations above half of them."""
+DAYS, DAYS_NOISE, DAYS_FINE = Fraction(1, 2), 4.0, 200.0
+"""Share of that for a look at fixed days before, where quantiles leave any open; and rows over the noise of a
+count there, at least, as many counts together tell a day, and at most: a day that is off by one in a thousand
+of a unit costs as many rows. Not measured."""
 MIN_SHARE = 0.9
 """Least share of the rows with all values in which the number is what the dates say."""
 Z = 4.0
@@ -120,8 +125,9 @@ class Calendar:
     exactly one cell of each table, by its own values: which number a text stands for follows from the rule
     alone, and a row whose text stands for none does not obey. Between neighbours each table moves by at most
     S in L2, where S^2 = `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by
-    at most sqrt(m S^2), and that is what its one event declares. Which rules are asked for follows from
-    released bins and texts, and public things, what is made of them from the noisy counts.
+    at most sqrt(m S^2), and that is what its one event declares. *days* that numbers are told to, before it,
+    are the same of m other rules, one a fixed day. Which rules are asked for follows from released bins and
+    texts, public things, and for *times* the noisy counts of *days*; what is made of them from noisy counts.
 
     Args:
         source: The private table.
@@ -143,48 +149,79 @@ class Calendar:
             schema: All known.
             rho: What may be spent; what is not needed is left, and nothing is where no rule may hold.
         """
+        ages, spent = self._ask_days(schema, rho * DAYS)
+        rho -= spent
         most = min(self._gaussian.count_tables(rho, self._rows / MOST_NOISE), MOST_TOLD)
-        rules = self.find_candidates(schema)[:most]
+        rules = [*ages, *self.find_candidates(schema)][:most]
         if not rules:
             return schema
-        mechanism = self._gaussian.joint(len(rules))
-        cost = mechanism.find_cost(rho, self._rows / LEAST_NOISE)
+        cost = self._gaussian.joint(len(rules)).find_cost(rho, self._rows / LEAST_NOISE)
         dates = {one.name: one for one in self._find_dates(schema)}
-        reads = {name: "moment" if one.clock else "date" for name, one in dates.items()}
-
-        def exact() -> list[NDArray[np.int64]]:
-            return [np.concatenate([counts.reveal() for counts in self._source.agreements(rules, reads)])]
-
-        (noisy,), sigma = mechanism.ask([f"times told by {len(rules)} rules"], cost, exact)
+        noisy, sigma = self._count(f"times told by {len(rules)} rules", rules, cost, schema)
 
         def place(rule: CalendarRule) -> tuple[float, ...]:
             own = [dates[name] for name in rule.dates]
             later = sum(isinstance(schema[name], Relative) for name in rule.dates)
             return sum(one.clock for one in own), later, float(own[-1].instants.days.mean())
 
-        found = choose_rules(rules, noisy.reshape(-1, 3), sigma, place)
+        found = choose_rules(rules, noisy, sigma, place)
         return Schema(schema.columns, (*schema.rules, *found))
+
+    def _ask_days(self, schema: Schema, rho: Fraction) -> tuple[list[Age], Fraction]:
+        """The fixed days that numbers are told to, as far as a look shows, and what was spent of rho."""
+        dates = [(one.name, one.instants.days.astype(np.float64)) for one in self._find_dates(schema)]
+        # Other columns may be coded by such a number: the date follows it.
+        able = find_fixed_days(self._draw_numbers(schema, _find_held(schema)), dates) if dates else []
+        most = self._gaussian.count_tables(rho, self._rows / DAYS_NOISE)
+        while able and sum(len(one.days) for one in able) > most:
+            able.pop()
+        if not able:
+            return [], Fraction(0)
+        rules = [rule for one in able for rule in one.rules]
+        cost = self._gaussian.joint(len(rules)).find_cost(rho, self._rows / DAYS_FINE)
+        noisy, sigma = self._count(f"days that {len(able)} numbers are told to", rules, cost, schema)
+        ends = np.cumsum([len(one.days) for one in able])
+        shown = zip(able, np.split(noisy[:, 0], ends[:-1]), strict=True)
+        return [rule for one, agreeing in shown for rule in choose_days(one, agreeing, sigma)], cost
+
+    def _count(
+        self, what: str, rules: Sequence[CalendarRule], cost: Fraction, schema: Schema
+    ) -> tuple[Array, float]:
+        """Noisy counts of rows that obey each rule, that do not, and that lack a value; and their sigma."""
+        reads = {one.name: "moment" if one.clock else "date" for one in self._find_dates(schema)}
+
+        def exact() -> list[NDArray[np.int64]]:
+            return [np.concatenate([counts.reveal() for counts in self._source.agreements(rules, reads)])]
+
+        (noisy,), sigma = self._gaussian.joint(len(rules)).ask([what], cost, exact)
+        return noisy.reshape(-1, 3), sigma
 
     def find_candidates(self, schema: Schema) -> list[CalendarRule]:
         """The rules that released bins leave open, those of the nearest distributions first."""
-        rng = np.random.default_rng(0)
         dates = self._find_dates(schema)
         # What dates say does not hang on the number, so it is worked out once for all of them.
         parts, times = _list_parts(dates), _list_times(dates)
-        bases = {name for c in schema.columns if isinstance(c, Relative) for name in c.bases}
-        held = find_ruled(schema.rules) | bases
-        held |= {rule.number for rule in schema.rules if isinstance(rule, CalendarRule)}
+        bases = {name for column in schema.columns if isinstance(column, Relative) for name in column.bases}
+        held = _find_held(schema) | bases
         scored = self._list_names(schema, dates, held)
+        for name, numbers in self._draw_numbers(schema, held):
+            scored += _compare_parts(name, numbers, parts)
+            scored += _compare_times(name, numbers, times)
+        scored.sort(key=lambda entry: entry[0])
+        return [rule for _, rule in scored]
+
+    def _draw_numbers(self, schema: Schema, held: Collection[str]) -> list[tuple[str, Array]]:
+        """The columns of whole numbers but for some, and numbers drawn from each one's bins."""
+        rng = np.random.default_rng(0)
+        found = []
         for column in self._free(schema):
             if column.name in held or not _is_whole(column):
                 continue
             assert isinstance(column, Binned)  # noqa: S101 - `_is_whole` says so
             numbers = draw_overall(column, DRAWS, rng).astype(np.float64)
             if len(np.unique(numbers)) >= MIN_VALUES:
-                scored += _compare_parts(column.name, numbers, parts)
-                scored += _compare_times(column.name, numbers, times)
-        scored.sort(key=lambda entry: entry[0])
-        return [rule for _, rule in scored]
+                found.append((column.name, numbers))
+        return found
 
     def _list_names(
         self, schema: Schema, dates: Sequence[_Dates], held: Collection[str]
@@ -207,6 +244,11 @@ class Calendar:
         # Seeded by the column's place, so that each column always has the same draws.
         found = [_Dates.of(column, np.random.default_rng(place)) for place, column in free]
         return [one for one in found if one is not None]
+
+
+def _find_held(schema: Schema) -> set[str]:
+    """Names of the columns that rules speak of."""
+    return {*find_ruled(schema.rules), *(r.number for r in schema.rules if isinstance(r, CalendarRule))}
 
 
 def _is_whole(column: Column) -> bool:
