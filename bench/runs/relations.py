@@ -36,7 +36,7 @@ from margrave.schema.schema import Schema
 
 SHARE = Fraction(1, 3)
 """What discovery may spend by default."""
-FIRST_WORDS = ("comparisons", "relation", "lines", "constants", "times")
+FIRST_WORDS = ("comparisons", "relation", "lines", "constants", "days", "times")
 
 
 def share_of_relation(table: pa.Table, column: Relative) -> float:

@@ -291,9 +291,11 @@ class Synthesizer:
         frame: Frame,
         declared: Schema,
     ) -> Release:
+        from margrave.tables.classes import add_classes
+
         model, fitter = fitted
         return Release(
-            schema=schema,
+            schema=add_classes(schema, curator.measurements, self.neighbours.public),
             measurements=curator.measurements,
             guarantee=self.promise(ledger),
             events=ledger.events,

@@ -32,6 +32,7 @@ from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.columns.identifier import match_shapes, shape_parts
 from margrave.schema.columns.relative import Relative, relative_codes, take_own
 from margrave.schema.constraints.calendar import draw_parts, follow_dates
+from margrave.schema.constraints.classes import draw_in_classes, follow_numbers
 from margrave.schema.constraints.draws import agreed_numbers, relative_numbers
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.frame import Frame
@@ -373,10 +374,12 @@ def _table(
     """Columns in the frame's order; drawn in the schema's, so that the frame's order changes no value."""
     rows = np.zeros(encoded.rows, dtype=np.uint8)
     numbers = agreed_numbers(encoded, schema, frame.dtypes, rng, known)
+    numbers |= draw_in_classes(encoded, schema, rng, numbers, known)
     numbers |= draw_parts(encoded, schema, rng, numbers, known, given)
     linked = relative_numbers(encoded, schema, frame.dtypes, rng, numbers, known)
     changed, texts = follow_dates(encoded, schema, rng, numbers, linked, known, given)
     linked |= changed
+    texts |= follow_numbers(encoded, schema, numbers, linked, texts, given)
     table = {}
     for column in schema.columns:
         if isinstance(column, Omitted):

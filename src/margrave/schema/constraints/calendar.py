@@ -294,12 +294,12 @@ def _find_columns(kinds: Longs, asked: Floats) -> Longs:
 
 def _weigh_between(column: Binned, low: NDArray[Any], high: NDArray[Any]) -> Floats:
     """The rows that the cells of a column say are between numbers, evenly without cells: shape [rows]."""
-    edges, running = _running_weights(column)
+    edges, running = running_weights(column)
     found: Floats = np.interp(high, edges, running) - np.interp(low, edges, running)
     return found
 
 
-def _running_weights(column: Binned) -> tuple[Floats, Floats]:
+def running_weights(column: Binned) -> tuple[Floats, Floats]:
     """Edges of a column's cells, its bins where it has none, and the weight up to each, which grows."""
     edges, weights = column.edge_array, np.ones(column.present)
     if column.fine is not None and column.weights is not None and sum(column.weights) > 0:
@@ -552,7 +552,7 @@ def _draw_within(column: Date | Moment, low: Longs, high: Longs, rng: np.random.
     if cycle is not None:
         drawn = cycle.draw(low, high + 1, rng)
     else:
-        edges, running = _running_weights(column)
+        edges, running = running_weights(column)
         ends = [np.interp(end, edges, running) for end in (low, high + 1)]
         at = ends[0] + rng.random(len(low)) * (ends[1] - ends[0])
         drawn = np.floor(np.interp(at, running, edges)).astype(np.int64)

@@ -63,7 +63,11 @@ class NumberRules:
             np.abs(end[np.isfinite(end)]).max(initial=0.0) for pair in self.spans.values() for end in pair
         ]
         self.scale = float(max(ends, default=1.0)) or 1.0
-        self.ranges = [self._range(columns, rule) for rule in rules if isinstance(rule, Within)]
+        self.ranges = [
+            (rule.column, rule.by, *read_ranges(columns[rule.by], columns[rule.column], rule))
+            for rule in rules
+            if isinstance(rule, Within)
+        ]
         self.linear = [entry for rule in rules for entry in self._inequalities(rule)]
         self.rounding = ROUNDING if any(slack for _, _, slack in self.linear) else 0.0
         self.sums = _in_turn([rule for rule in rules if isinstance(rule, Sum)])
@@ -258,18 +262,6 @@ class NumberRules:
         order = [self.numbers.index(name) for name in dict.fromkeys([*totals, *rest])]
         return sorted(order, key=lambda i: grains[i])
 
-    def _range(self, columns: Mapping[str, Column], rule: Within) -> tuple[str, str, Floats, Floats]:
-        by, column = columns[rule.by], columns[rule.column]
-        low, high = np.full(by.size, -np.inf), np.full(by.size, np.inf)
-        for value, least, most in rule.entries:
-            code = code_of(by, value)
-            if code is not None and is_own(by, value):
-                low[code] = _number(column, least, -np.inf)
-                high[code] = _number(column, most, np.inf)
-                if not low[code] <= high[code]:
-                    raise SchemaError(invalid("ranges", "of a least below a greatest value", "Swap them."))
-        return rule.column, rule.by, low, high
-
     def _inequalities(self, rule: Rule) -> list[tuple[tuple[int, ...], float, float]]:
         """Coefficients, bound, and what rounding may add to it."""
         place = {name: i for i, name in enumerate(self.numbers)}
@@ -286,6 +278,28 @@ class NumberRules:
             slack = 0.0 if all(self.whole[name] for name in rule.names) else ROUNDING * self.scale
             return [(tuple(factors), 0.0, slack), (tuple(-f for f in factors), 0.0, slack)]
         return []
+
+
+def read_ranges(by: Column, column: Column, rule: Within) -> tuple[Floats, Floats]:
+    """The least and the greatest number that each code of the listed column allows, shape [codes] each.
+
+    Args:
+        by: The listed column.
+        column: The number.
+        rule: About both.
+
+    Raises:
+        SchemaError: The least is above the greatest, or is no value of the column.
+    """
+    low, high = np.full(by.size, -np.inf), np.full(by.size, np.inf)
+    for value, least, most in rule.entries:
+        code = code_of(by, value)
+        if code is not None and is_own(by, value):
+            low[code] = _number(column, least, -np.inf)
+            high[code] = _number(column, most, np.inf)
+            if not low[code] <= high[code]:
+                raise SchemaError(invalid("ranges", "of a least below a greatest value", "Swap them."))
+    return low, high
 
 
 def number_rules(columns: Mapping[str, Column], rules: Sequence[Rule]) -> list[NumberRules]:

@@ -267,7 +267,8 @@ class Within(Rule):
         ranges: For values of `by`, the least and greatest value of `column`, both included and either of
             them None for no bound: a mapping of value to (low, high), or triples. Values that are not
             mentioned leave it free. None as a value means missing.
-        share: In older releases, whose discovery looked for such rules: as in `Ordered`.
+        share: As in `Determines`, where a measured table shows that `by` has classes of the number; rows are
+            then drawn by it, and models know nothing of it.
 
     Example:
         >>> Within("age", "school", {"primary": (5, 12), "secondary": (11, None)}).names
@@ -295,6 +296,16 @@ class Within(Rule):
         if len({entry[0] for entry in found}) != len(found):
             raise SchemaError(invalid("ranges", "one for each value", "Name each value once."))
         object.__setattr__(self, "ranges", found)
+
+    @property
+    def about_codes(self) -> bool:
+        """Whether it was declared."""
+        return self.share is None
+
+    @property
+    def words(self) -> str:
+        """What it is about, for reading."""
+        return f"{self.column} is in the range that {self.by} says"
 
     @property
     def names_missing(self) -> bool:

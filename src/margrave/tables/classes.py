@@ -1,0 +1,288 @@
+"""Classes of numbers, as age groups or size classes, seen in measured tables: where each begins and ends.
+
+A column of classes says in which of some ranges a number lies. In a measured table of the number's bins by
+the classes each bin then has one class, or two or three beside each other where a class ends inside of it.
+How the rows of such a bin are shared out, and how numbers lie in it, says where. What is found is a `Within`
+rule that is not promised; rows are drawn by it (`margrave.schema.constraints.classes`).
+
+Everything here is post-processing of released numbers.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.release import NoisyMarginal
+from margrave.schema.columns import Binned, Boolean, Date, Listed, Temporal, Whole
+from margrave.schema.constraints.rules import Within, find_ruled
+from margrave.schema.schema import Schema
+from margrave.tables.estimates import PooledTables
+
+Floats = NDArray[np.float64]
+
+LEAST_BINS, MOST_CLASSES = 3, 24
+"""Bins of a number at least, and classes at most."""
+MOST_OFF = 0.1
+"""Share of the rows, a deviation of its noise included, that may be in other cells than of classes."""
+LEAST_APART = 0.3
+"""Share by which a table of two columns that have nothing to do with each other differs from that of classes,
+at least: else anything would do."""
+Z_CLASS, Z_SEEN = 4.0, 2.0
+"""Noise standard deviations by which the measured table has to be nearer to the latter, and by which a class
+has to have rows, and to be before or behind another one, to be placed."""
+PARTS = 16
+"""Places in a cell at which a class may end."""
+LIKELY = 4.0
+"""Twice the nats by which an end may be less likely than the likeliest, to be taken for being named in a
+label or rounder. None of these constants was measured."""
+THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+NUMBER = re.compile(r"\d[\d.,' ]*\d|\d")
+
+
+@dataclass(frozen=True, slots=True)
+class _Classes:
+    """Where classes end, as a measured table shows.
+
+    Args:
+        rule: What follows.
+        off: Share of the rows that are in other cells, above what noise makes of it.
+    """
+
+    rule: Within
+    off: float
+
+
+def add_classes(
+    schema: Schema, measurements: Sequence[NoisyMarginal], left_alone: Collection[str] = ()
+) -> Schema:
+    """The schema with a rule for each column of classes: with the number that says them best.
+
+    Args:
+        schema: Of the release.
+        measurements: Its tables.
+        left_alone: Names of columns of which none is sought, such as public ones.
+    """
+    held = {*find_ruled(schema.rules), *left_alone}
+    pairs = {m.clique for m in measurements if len(m.clique) == 2 and held.isdisjoint(m.clique)}
+    tables: PooledTables | None = None
+    found: dict[str, _Classes] = {}
+    for pair in sorted(pairs):
+        columns = [schema[name] for name in pair]
+        for number, by in (columns, columns[::-1]):
+            if not (isinstance(number, Binned) and _has_cells(number) and _may_be_classes(by)):
+                continue
+            assert isinstance(by, Listed)  # noqa: S101 - `_may_be_classes` says so
+            tables = tables or PooledTables(schema.domain, measurements)
+            clique = number.name, by.name
+            classes = _compare(number, by, tables.table(clique), tables.variances(clique))
+            # A number before a date: of an age and a date of birth the age is what classes are made of.
+            if classes is not None and _rank(classes, schema) < _rank(found.get(by.name), schema):
+                found[by.name] = classes
+    return Schema(schema.columns, (*schema.rules, *(one.rule for _, one in sorted(found.items()))))
+
+
+def _rank(classes: _Classes | None, schema: Schema) -> tuple[bool, float]:
+    if classes is None:
+        return True, math.inf
+    return isinstance(schema[classes.rule.column], Temporal), classes.off
+
+
+def _has_cells(column: Binned) -> bool:
+    able = not isinstance(column, Temporal) or isinstance(column, Date)
+    return able and column.attribute and column.present >= LEAST_BINS and sum(column.weights or ()) > 0
+
+
+def _may_be_classes(column: object) -> bool:
+    if not isinstance(column, Listed) or isinstance(column, Boolean) or column.values is None:
+        return False
+    return 2 <= len(column.values) <= MOST_CLASSES
+
+
+def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> _Classes | None:
+    """The classes that a table [codes of the number, codes of the column] shows; None if they are none.
+
+    Args:
+        number: The number.
+        by: The column of classes.
+        table: Measured rows.
+        variances: Of the noise in each cell, of the same shape.
+    """
+    values = by.values or ()
+    counts, noise = (part[: number.present, : len(values)] for part in (table, variances))
+    sizes = counts.sum(axis=0)
+    seen = np.flatnonzero(sizes > Z_SEEN * np.sqrt(noise.sum(axis=0)))
+    rows = float(counts[:, seen].sum())
+    if len(seen) < 2 or rows <= 0:
+        return None
+    placed = _order_classes(counts[:, seen], noise[:, seen], [str(values[code]) for code in seen.tolist()])
+    if placed is None:
+        return None
+    order = seen[placed]
+    counts, noise = counts[:, order], noise[:, order]
+    split = _Split.of(number)
+    labels = [str(values[code]) for code in order.tolist()]
+    ends = [
+        split.find_end(counts, noise, upto, (labels[upto - 1], labels[upto])) for upto in range(1, len(order))
+    ]
+    if any(not low < high for low, high in pairwise(ends)):
+        return None
+    parts = np.diff([split.share_below(end) for end in (-math.inf, *ends, math.inf)], axis=0).T
+    bins = counts.sum(axis=1, keepdims=True)
+    expected, apart = parts * bins, bins * counts.sum(axis=0) / rows
+    # The mean size of normal noise, over all cells, and the deviation of that.
+    usual = 0.5 * math.sqrt(2.0 / math.pi) * float(np.sqrt(noise).sum()) / rows
+    doubt = 0.5 * math.sqrt((1.0 - 2.0 / math.pi) * float(noise.sum())) / rows
+    off = max(_distance(counts, expected) / rows - usual, 0.0)
+    chance = _distance(apart, expected) / rows
+    if off + doubt > MOST_OFF or chance < LEAST_APART or chance - off <= Z_CLASS * (usual + doubt):
+        return None
+    bounds = [split.bound(end) for end in ends]
+    ranges = zip((values[code] for code in order.tolist()), (None, *bounds), (*bounds, None), strict=True)
+    triples = tuple((value, low, split.before(high)) for value, low, high in ranges)
+    share = round(1.0 - off, 4), round(max(doubt, 1e-4), 4)
+    return _Classes(Within(number.name, by.name, triples, share=share), off)
+
+
+def _order_classes(counts: Floats, noise: Floats, labels: Sequence[str]) -> NDArray[np.intp] | None:
+    """The classes from those of the least numbers on; None where that cannot be told.
+
+    By the bins that their rows are in; classes that share a bin only by the numbers in their labels, where
+    these rise or fall with the bins.
+
+    Args:
+        counts: Measured rows by bin and class, shape [bins, classes].
+        noise: Their variances, of the same shape.
+        labels: Of the classes.
+    """
+    bins, sizes = np.arange(len(counts)), counts.sum(axis=0)
+    places = bins @ counts / sizes
+    doubts = np.sqrt((np.square(bins[:, None] - places) * noise).sum(axis=0)) / sizes
+    order = np.argsort(places, kind="stable")
+    apart = np.diff(places[order]) > Z_SEEN * np.hypot(doubts[order][1:], doubts[order][:-1])
+    if apart.all():
+        return order
+    told = [_read_numbers([label]) for label in labels]
+    if not all(told):
+        return None
+    keys = np.array([float(np.mean(numbers)) for numbers in told])
+    if len(np.unique(keys)) < len(keys):
+        return None
+    named = np.argsort(keys * float(np.sign(np.corrcoef(keys, places)[0, 1])), kind="stable")
+    # Whatever bins tell apart has to be in the order of the labels as well.
+    gaps = np.diff(places[named])
+    agree = gaps > -Z_SEEN * np.hypot(doubts[named][1:], doubts[named][:-1])
+    return named if agree.all() else None
+
+
+def _distance(one: Floats, other: Floats) -> float:
+    return 0.5 * float(np.abs(one - other).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """How the rows of a number's bins lie below a place.
+
+    Args:
+        column: The number.
+        edges: Of its bins, shape [bins + 1].
+        fine: Of its cells, shape [cells + 1].
+        running: Share of the rows below each of these, shape [cells + 1].
+        able: Places at which a class may end, the least number of the class above, in order: shape [places].
+        below: Share of each bin's rows below each of them, shape [places, bins].
+    """
+
+    column: Binned
+    edges: Floats
+    fine: Floats
+    running: Floats
+    able: Floats
+    below: Floats
+
+    @classmethod
+    def of(cls, column: Binned) -> _Split:
+        """That of a column whose cells are known."""
+        fine, weights = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)
+        # Where no rows are seen a class may end as well, anywhere.
+        weights = np.maximum(weights, 1e-9 * weights.max())
+        running = np.append(0.0, np.cumsum(weights)) / weights.sum()
+        inner = fine[:-1, None] + np.diff(fine)[:, None] * np.arange(PARTS) / PARTS
+        able = np.unique(np.ceil(inner) if isinstance(column, Whole) else inner)[1:]
+        edges = np.asarray(column.edge_array, dtype=np.float64)
+        return cls(column, edges, fine, running, able, _share_below(able, edges, fine, running))
+
+    def share_below(self, end: float) -> Floats:
+        """The share of each bin's rows below a place, shape [bins]."""
+        return np.asarray(_share_below(np.array([end]), self.edges, self.fine, self.running)[0])
+
+    def find_end(self, counts: Floats, noise: Floats, upto: int, labels: tuple[str, str]) -> float:
+        """The least number above the first classes: by least squares, or one nearly as good that is rounder.
+
+        Args:
+            counts: Measured rows by bin and class, the classes in order: shape [bins, classes].
+            noise: Their variances, of the same shape.
+            upto: How many classes are below.
+            labels: Of the classes on either side.
+        """
+        first, rows = counts[:, :upto].sum(axis=1), counts.sum(axis=1)
+        misfit = (np.square(first - self.below * rows) / noise.sum(axis=1)).sum(axis=1)
+        best = int(np.argmin(misfit))
+        near = np.flatnonzero(misfit <= misfit[best] + LIKELY)
+        low, high, likeliest = (float(self.able[place]) for place in (near[0], near[-1], best))
+        if isinstance(self.column, Temporal):
+            return likeliest
+        named = [one for one in _read_numbers(labels) if low <= one <= high]
+        if not named and isinstance(self.column, Whole):
+            # As in "24 and younger".
+            named = [one + 1.0 for one in _read_numbers(labels[:1]) if low <= one + 1.0 <= high]
+        if named:
+            return min(named, key=lambda one: abs(one - likeliest))
+        return _round_between(low, high, likeliest, isinstance(self.column, Whole))
+
+    def bound(self, end: float) -> int | float | str:
+        """A place as a bound of the column."""
+        if isinstance(self.column, Date):
+            return (datetime.date(1970, 1, 1) + datetime.timedelta(days=int(end))).isoformat()
+        return int(end) if isinstance(self.column, Whole) else end
+
+    def before(self, bound: int | float | str | None) -> int | float | str | None:
+        """The greatest number below a bound; None below none."""
+        if isinstance(bound, str):
+            return (datetime.date.fromisoformat(bound) - datetime.timedelta(days=1)).isoformat()
+        if bound is None or isinstance(self.column, Whole):
+            return None if bound is None else bound - 1
+        return float(np.nextafter(bound, -math.inf))
+
+
+def _share_below(ends: Floats, edges: Floats, fine: Floats, running: Floats) -> Floats:
+    """The share of each bin's rows below each of some places, shape [places, bins]."""
+    at, outer = np.interp(ends, fine, running), np.interp(edges, fine, running)
+    held = np.maximum(np.diff(outer), 1e-300)
+    return np.asarray(np.clip((at[:, None] - outer[:-1]) / held, 0.0, 1.0))
+
+
+def _read_numbers(labels: Collection[str]) -> list[float]:
+    """The numbers in labels, in order; a mark before three digits parts thousands, another one decimals."""
+    texts = [text.replace(" ", "").replace("'", "") for label in labels for text in NUMBER.findall(label)]
+    plain = [
+        re.sub("[.,]", "", text) if THOUSANDS.fullmatch(text) else text.replace(",", ".") for text in texts
+    ]
+    return [float(text) for text in plain if text.count(".") < 2]
+
+
+def _round_between(low: float, high: float, likeliest: float, whole: bool) -> float:
+    """The multiple of the largest power of ten, or half of one, between two numbers, nearest to a third."""
+    power = math.floor(math.log10(max(abs(low), abs(high), 1e-300))) + 1
+    for exponent in range(power, power - 12, -1):
+        for step in (10.0**exponent, 5.0 * 10.0 ** (exponent - 1)):
+            place = min(max(round(likeliest / step), math.ceil(low / step)), math.floor(high / step))
+            if math.ceil(low / step) <= math.floor(high / step) and (not whole or step >= 1):
+                return round(place * step, max(-exponent + 1, 0))
+    return likeliest
