@@ -77,7 +77,17 @@ LOOKS = (
     "shapes",
     "distinct",
 )
-MORE_LOOKS = ("keys", "beginnings", "comparisons", "relation", "lines", "constants", "days", "times", "public")
+MORE_LOOKS = (
+    "keys",
+    "beginnings",
+    "comparisons",
+    "relation",
+    "lines",
+    "constants",
+    "days",
+    "times",
+    "public",
+)
 """First words of what discovery releases, as a ledger has them."""
 SHARE, SEED = 0.2, 0
 """Rows held out, which are not used here, and the seed of the split and of sampling: as in the benchmark."""
