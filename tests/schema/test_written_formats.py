@@ -10,16 +10,14 @@ from margrave.errors import SchemaError
 from margrave.schema.columns import Date, Duration, Integer, Real
 from margrave.schema.encode import encode
 from margrave.schema.schema import Schema
+from margrave.schema.storage.numbers import AFFIXES, NUMBER_VOTES, choose_number_format, vote_on_numbers
 from margrave.schema.storage.spelling import (
     DATE_VOTES,
-    NUMBER_VOTES,
     SPELLINGS,
     choose_date_format,
-    choose_number_format,
     rewrite_column,
     spellings,
     vote_on_dates,
-    vote_on_numbers,
     write_format,
 )
 from margrave.schema.storage.text import date_format, number_format
@@ -42,6 +40,22 @@ NUMBERS = {
     "1\u202f234,5": ("", "", "blanks comma"),
     "1'234.5": ("", "", "apostrophes point"),
     "CHF 12": ("CHF ", "", "whole"),
+    "72.4 kg": ("", " kg", "point"),
+    "180cm": ("", "cm", "whole"),
+    "37,2\u00a0°C": ("", " °C", "comma"),
+    "-5 °C": ("", " °C", "whole"),
+    "1,200 kWh": ("", " kWh", "comma3"),
+    "65 m2": ("", " m2", "whole"),
+    "24.5kg/m²": ("", "kg/m²", "point"),
+    "1.2k": ("", "k", "point"),
+    "$1.2M": ("$", "M", "point"),
+    "$ 1,200": ("$ ", "", "comma3"),
+    "€\u202f76,000": ("€ ", "", "comma3"),
+    "Rs. 500": ("Rs. ", "", "whole"),
+    "Rs.500": ("Rs.", "", "whole"),
+    "500 kr.": ("", " kr.", "whole"),
+    "$.50": ("$", "", "point"),
+    "16 A": ("", " A", "whole"),
     "1,037.50-": ("", "-", "commas point"),
     "1.037,50-": ("", "-", "points comma"),
     "7.5-": ("", "-", "point"),
@@ -62,6 +76,16 @@ NO_NUMBERS = (
     "12 34",
     "$",
     "5 apples",
+    "12A",
+    "0423T",
+    "INR00123",
+    "kg",
+    "12.5 kg kg",
+    "kg 12",
+    "1 day",
+    "1.2.3 kg",
+    "12/31/2020",
+    "(5 kg",
     "0,12,345",
     "%",
     "€12€",
@@ -144,6 +168,17 @@ def _votes(texts: list[str], read: str = "number format", times: int = 100) -> n
         (["(12)", "13"], ("(1234.5)", False)),
         (["(5%)", "7%"], ("1234.5%", False)),
         (["1.5", "2"], ("", True)),
+        (["72.4 kg", "80 kg", "7.25kg"], ("1234.5 kg", True)),
+        (["72kg", "80 kg", "75kg"], ("1234.5kg", False)),
+        (["€ 76,000", "€ 800", "€9"], ("€ 1,234.5", False)),
+        (["€ 76,000", "(€ 800)"], ("(€ 1,234.5)", False)),
+        (["1.2k", "3.4k"], ("1234.5k", True)),
+        (["72 kg", "80"], ("1234.5 kg", False)),
+        (["72.4 kg", "80.5 kg", "75.1 kg", "61.0 kg", "160.5 lb"], ("1234.5 kg", True)),
+        (["$5.10", "$7.20", "5.30 €"], ("$1234.5", True)),
+        (["72 kg", "80 kg", "75 kg", "61 kg", "160 lb"], None),
+        (["72.4 kg", "160.1 lb"], None),
+        (["1.2k", "950", "3.4k"], None),
         (["123 456", "999 123"], None),
     ],
 )
@@ -177,6 +212,25 @@ def test_brackets_are_read_as_a_minus(example: str) -> None:
     assert known.to_pylist() == [True, True, True, False, False]
 
 
+def test_numbers_of_mixed_units_that_are_declared_are_read_in_the_commonest() -> None:
+    assert choose_number_format(_votes(["72 kg", "80 kg", "160 lb"]), 4.0, numbers=True) == ("1234.5 kg", False)
+    texts, known = number_format("1234.5 kg", "format").read(pa.array(["72 kg", "80kg", "75", "160 lb"]))
+    assert texts.to_pylist() == ["72", "80", "75", "160 lb"]
+    assert known.to_pylist() == [True, True, True, False]
+
+
+def test_every_affix_is_written_and_read_again_and_votes_for_itself() -> None:
+    assert len(set(AFFIXES)) == len(AFFIXES)
+    for before, behind in AFFIXES:
+        form = number_format(f"{before}1,234.5{behind}", "format")
+        cells = pa.array([form.write(1234.5), form.write(-1234.5)])
+        texts, known = form.read(cells)
+        assert known.to_pylist() == [True, True]
+        assert texts.to_pylist() == ["1234.5", "-1234.5"]
+        voted = [NUMBER_VOTES[place][0] for place in vote_on_numbers(cells)]
+        assert (before, behind) in voted
+
+
 def test_noise_alone_changes_no_format() -> None:
     noise = np.random.default_rng(3).normal(0.0, 10.0, (200, len(NUMBER_VOTES)))
     clear = 40 * _votes(["$1,234.50", "$12.00"])
@@ -188,6 +242,8 @@ def test_noise_alone_changes_no_format() -> None:
     [
         ([1234.5, -3.0, None], "number", "$1,234.5", "0.00", ["$1,234.50", "-$3.00", None]),
         ([1234.5, 7.25], "number", "1.234,5 €", "0.00", ["1.234,50 €", "7,25 €"]),
+        ([76000, -3], "number", "€ 1,234.5", "", ["€ 76,000", "-€ 3"]),
+        ([72.4, -5.0], "number", "1234.5 kg/m2", "0.0", ["72.4 kg/m2", "-5.0 kg/m2"]),
         ([1250, 12], "number", "1,234.5", "", ["1,250", "12"]),
         ([32], "number", "1234.5%", "", ["32%"]),
         ([-1037.5, 12.75], "number", "1.234,5-", "0.00", ["1.037,50-", "12,75"]),

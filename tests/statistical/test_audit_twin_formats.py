@@ -23,6 +23,7 @@ ODD: dict[str, Row] = {
         "people": "1.200.000,5",
         "month": "05/1980",
     },
+    "a unit that nobody else has": {"paid": "72.4 kg", "people": "CHF 3"},
     "day and month told apart by nobody else": {"born": "12/31/1980"},
     "no number and no date": {"paid": "unpaid", "born": "unknown", "people": "many", "month": "1980-37"},
     "no value at all": dict.fromkeys(COLUMNS),

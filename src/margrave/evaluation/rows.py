@@ -42,7 +42,8 @@ from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.queries import readings
 from margrave.schema.schema import Schema
 from margrave.schema.storage.months import MONTH_VOTES
-from margrave.schema.storage.spelling import SPELLINGS, choose_date_format, choose_number_format, spellings
+from margrave.schema.storage.numbers import choose_number_format
+from margrave.schema.storage.spelling import SPELLINGS, choose_date_format, spellings
 
 if TYPE_CHECKING:
     from margrave.protocols import Engine, Source

@@ -38,21 +38,14 @@ from margrave.schema.columns import (
 from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.months import MONTH_VOTES
-from margrave.schema.storage.spelling import MARKS, SPELLINGS, choose_date_format, choose_number_format
+from margrave.schema.storage.numbers import MAX_SLIP_SHARE, MAX_TEXT_SHARE, choose_number_format
+from margrave.schema.storage.spelling import MARKS, SPELLINGS, choose_date_format
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
 CERTAIN_DEVIATIONS = 4.0
 """Noise standard deviations from which cells of a class, or of a spelling, occur for certain."""
-MAX_SLIP_SHARE = 0.02
-"""Share of the rows up to which cells of another kind are taken for slips and become missing."""
-
-MAX_TEXT_SHARE = 0.25
-"""Share of the numbers up to which texts are missing in a column that has numbers with decimals for certain,
-as results of a laboratory have: as codes these would be cut to their first digits (bench/LOG.md, 2026-11-28).
-Where it should end was not measured."""
-
 PADDED_SHARE = 0.002
 """Least share of the rows with a needless zero in front that makes a column of digits one of codes."""
 

@@ -28,61 +28,20 @@ from numpy.typing import NDArray
 
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.months import MONTH_VOTES, move_to_first_days, names_months, vote_on_months
+from margrave.schema.storage.numbers import NUMBER_VOTES, vote_on_numbers
 from margrave.schema.storage.text import (
     CLOCK,
     FIRST_YEAR_OF_TWO_DIGITS,
     HALF,
-    SPACES,
     NumberFormat,
     TextFormat,
     date_format,
     get_group,
-    join_texts,
     number_format,
 )
 
 Places = NDArray[np.int64]
 Truths = NDArray[np.bool_]
-
-AFFIXES = (
-    *(("", ""), ("$", ""), ("€", ""), ("£", ""), ("¥", "")),
-    *(("EUR ", ""), ("USD ", ""), ("CHF ", "")),
-    *(("", "%"), ("", " %"), ("", "€"), ("", " €"), ("", " EUR"), ("", " USD"), ("", " CHF"), ("", "-")),
-    *(("(", ")"), ("($", ")"), ("(€", ")"), ("(£", ")")),
-)
-"""What stands before and behind a number: a currency, a percent sign, a minus where it is written last, or
-brackets in place of one."""
-GROUP = "[1-9][0-9]{0,2}"
-CORES = {
-    "whole": "[0-9]+",
-    "point3": rf"{GROUP}\.[0-9]{{3}}",
-    "point": r"[0-9]+\.[0-9]*|\.[0-9]+",
-    "comma3": rf"{GROUP},[0-9]{{3}}",
-    "comma": "[0-9]*,[0-9]+",
-    "commas": rf"{GROUP}(?:,[0-9]{{3}}){{2,}}",
-    "points": rf"{GROUP}(?:\.[0-9]{{3}}){{2,}}",
-    "commas point": rf"{GROUP}(?:,[0-9]{{3}})+\.[0-9]+",
-    "points comma": rf"{GROUP}(?:\.[0-9]{{3}})+,[0-9]+",
-    "blanks": rf"{GROUP}(?:{SPACES}[0-9]{{3}})+",
-    "blanks comma": rf"{GROUP}(?:{SPACES}[0-9]{{3}})+,[0-9]+",
-    "apostrophes": f"{GROUP}(?:['\u2019][0-9]{{3}})+",
-    "apostrophes point": f"{GROUP}(?:['\u2019][0-9]{{3}})+[.][0-9]+",
-}
-"""How the digits of a number are grouped: the first pattern that fits. One mark before three digits may part
-thousands or decimals."""
-PLAIN_CORES = ("whole", "point3", "point")
-STYLES: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {
-    (".", ""): (("whole",), ("point", "point3")),
-    (".", ","): (("whole", "comma3", "commas"), ("point", "point3", "commas point")),
-    (",", ""): (("whole",), ("comma", "comma3")),
-    (",", "."): (("whole", "point3", "points"), ("comma", "comma3", "points comma")),
-    (",", " "): (("whole", "blanks"), ("comma", "comma3", "blanks comma")),
-    (".", "'"): (("whole", "apostrophes"), ("point", "point3", "apostrophes point")),
-}
-"""By decimal and thousands mark the classes of digits that can be whole numbers, and those with decimals. The
-first of several styles that fit as many cells is chosen, so "12,345" alone is a number of thousands."""
-NUMBER_VOTES = tuple(product(AFFIXES, CORES))
-"""The classes of numbers: what stands beside the digits, and how these are grouped."""
 
 DATE_MARKS = ("/", ".", "-")
 ORDERS = ("day", "month", "either", "year")
@@ -96,57 +55,10 @@ DATE_VOTES = tuple(product(DATE_MARKS, ORDERS, (4, 2), PADDINGS, HOURS))
 """The classes of dates: mark, order, digits of the year, padding, and how hours are written."""
 LEAST_BARE = 0.1
 """Share of the dates with an hour in one digit from which hours are taken to be written so below 10."""
-NUMBER_PARTS = (
-    r"^(?P<open>\(?)[+-]?(?P<before>[$€£¥]|EUR ?|USD ?|CHF ?)? ?[+-]?"
-    "(?P<core>[0-9.,](?:[0-9.,'\u2019 \u00a0\u202f]*[0-9.])?)"
-    rf"(?P<behind>{SPACES}?(?:[%€]|EUR|USD|CHF)|-)?(?P<close>\)?)$"
-)
 DATE_PARTS = (
     r"^(?P<one>[0-9]{4}|[0-9]{1,2})(?P<mark>[/.-])(?P<two>[0-9]{1,2})(?P<again>[/.-])"
     rf"(?P<three>[0-9]{{4}}|[0-9]{{1,2}})(?P<time>{CLOCK}{HALF})?$"
 )
-
-
-def vote_on_numbers(texts: Any) -> Places:
-    """The class in NUMBER_VOTES of each text that is a number in some format, -1 for others: shape [texts].
-
-    Args:
-        texts: An Arrow array of text without nulls.
-    """
-    parts = pc.extract_regex(texts.cast(pa.large_string()), NUMBER_PARTS)
-    sound = _truths(pc.is_valid(parts))
-    core = get_group(parts, "core")
-    cores = np.full(len(texts), -1, dtype=np.int64)
-    for place, pattern in reversed(list(enumerate(CORES.values()))):
-        cores[_truths(pc.match_substring_regex(core, f"^(?:{pattern})$"))] = place
-    before = pc.utf8_trim_whitespace(get_group(parts, "before"))
-    behind = pc.replace_substring_regex(get_group(parts, "behind"), f"^{SPACES}", " ")
-    open_, close = get_group(parts, "open"), get_group(parts, "close")
-    bare = _affix_places(before, behind)
-    bracketed = _affix_places(join_texts("", open_, before), join_texts("", behind, close))
-    # Brackets beside a sign of which there is no class with brackets say nothing more than the sign.
-    affixes = np.where(bracketed >= 0, bracketed, bare)
-    sound &= (cores >= 0) & (affixes >= 0) & _truths(pc.equal(pc.equal(open_, "("), pc.equal(close, ")")))
-    # Digits alone with a hyphen behind are codes as often as numbers, and a number has one sign.
-    last = affixes == AFFIXES.index(("", "-"))
-    leading = _truths(pc.match_substring_regex(texts, r"^\(?[+-]"))
-    signs = np.stack([leading, last, _truths(pc.equal(open_, "("))]).sum(axis=0)
-    sound &= (~last | (cores > 0)) & (signs <= 1)
-    return np.where(sound, affixes * len(CORES) + cores, -1)
-
-
-def _affix_places(before: Any, behind: Any) -> Places:
-    """The place in AFFIXES of what stands beside each number, -1 for anything else: shape [numbers]."""
-    known = pa.array([f"{one.strip()}|{other}" for one, other in AFFIXES], pa.large_string())
-    found = pc.fill_null(pc.index_in(join_texts("|", before, behind), value_set=known), -1)
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
-
-
-def are_written_numbers(texts: Any) -> Truths:
-    """Which texts, none of them a plain number, are numbers in some format: shape [texts]."""
-    places = vote_on_numbers(texts)
-    plain = np.array([not any(affix) and core in PLAIN_CORES for affix, core in NUMBER_VOTES])
-    return np.asarray((places >= 0) & ~plain[places])
 
 
 def vote_on_dates(texts: Any) -> Places:
@@ -209,56 +121,6 @@ def _is_clock(parts: Any) -> Truths:
     half = _truths(pc.not_equal(get_group(parts, "half"), ""))
     hours = np.where(half, (hour >= 1) & (hour <= 12), hour < 24)
     return np.asarray(hours & (minute < 60) & (second < 60))
-
-
-def choose_number_format(
-    votes: NDArray[np.float64], evident: float, numbers: bool = False, whole: bool = False
-) -> tuple[str, bool] | None:
-    """The format that most numbers fit, "" for plain ones, and whether they have decimals; else None.
-
-    None means that blanks between digits are all that makes them numbers, as in codes such as "123 456". This
-    is post-processing of released counts.
-
-    Args:
-        votes: Noisy counts of NUMBER_VOTES, shape [votes].
-        evident: From how many cells a class is taken to occur.
-        numbers: Whether the column is declared to be of numbers, so that blanks part thousands.
-        whole: Whether it is declared to be of whole numbers, so that any mark that may does.
-    """
-    table = np.where(votes > evident, votes, 0.0).reshape(len(AFFIXES), len(CORES))
-    cores = dict(zip(CORES, table.sum(axis=0).tolist(), strict=True))
-    before, behind = _choose_affix(table.sum(axis=1))
-    if (
-        not numbers
-        and not (before or behind)
-        and cores["blanks"]
-        and not (cores["blanks comma"] or cores["comma"])
-    ):
-        return None
-    scores = [
-        sum(cores[core] for core in (*thousands, *part)) + whole * sum(cores[core] for core in thousands)
-        for thousands, part in STYLES.values()
-    ]
-    decimal, thousands = list(STYLES)[int(np.argmax(scores))]
-    has_decimals = any(cores[core] for core in STYLES[decimal, thousands][1])
-    if (decimal, thousands, before, behind) == (".", "", "", ""):
-        return "", has_decimals
-    return f"{before}1{thousands}234{decimal}5{behind}", has_decimals
-
-
-def _choose_affix(counts: NDArray[np.float64]) -> tuple[str, str]:
-    """The commonest sign beside the numbers, in brackets if any are so; none only where no sign is evident,
-    since cells may lack it.
-
-    Args:
-        counts: Of the classes in AFFIXES, 0 where none is evident.
-    """
-    if not counts[1:].any():
-        return AFFIXES[0]
-    before, behind = AFFIXES[int(np.argmax(counts[1:])) + 1]
-    # Numbers above 0 have no brackets, and may be most.
-    wrapped = (f"({before}", f"{behind})")
-    return wrapped if wrapped in AFFIXES and counts[AFFIXES.index(wrapped)] else (before, behind)
 
 
 def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:

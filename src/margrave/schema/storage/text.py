@@ -162,7 +162,10 @@ def number_format(example: str, param: str, decimal: str = ".") -> NumberFormat:
     """
     brackets = example.startswith("(") and example.endswith(")")
     bare = example[1:-1] if brackets else example
-    found = re.fullmatch(rf"([^0-9]*?)([0-9](?:[0-9{DIGIT_MARKS}]*[0-9])?)([^0-9]*)", bare)
+    # Units may end in a digit, such as m2.
+    found = re.fullmatch(
+        rf"([^0-9]*?)([0-9](?:[0-9{DIGIT_MARKS}]*[0-9])?)((?:[^0-9]|(?<=[A-Za-z])[0-9])*)", bare
+    )
     behind = "" if found is None else found[3] if brackets else found[3].removesuffix("-")
     if found is None or set("+-()") & set(found[1] + behind):
         remedy = "Write it as in '$1,234.50', '32%' or '%m/%d/%Y', or 'text'."
