@@ -12,7 +12,6 @@ released counts.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -38,14 +37,18 @@ from margrave.schema.columns import (
 from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.months import MONTH_VOTES
-from margrave.schema.storage.numbers import MAX_SLIP_SHARE, MAX_TEXT_SHARE, choose_number_format
+from margrave.schema.storage.numbers import (
+    CERTAIN_DEVIATIONS,
+    MAX_SLIP_SHARE,
+    MAX_TEXT_SHARE,
+    choose_number_format,
+    find_evident,
+)
 from margrave.schema.storage.spelling import MARKS, SPELLINGS, choose_date_format
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
-CERTAIN_DEVIATIONS = 4.0
-"""Noise standard deviations from which cells of a class, or of a spelling, occur for certain."""
 PADDED_SHARE = 0.002
 """Least share of the rows with a needless zero in front that makes a column of digits one of codes."""
 
@@ -129,15 +132,12 @@ def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float, told
         sigma: Standard deviation of their noise.
         told: Whether numbers were declared: then codes that look like some are taken for them.
     """
-    # One of so many classes that noise alone makes evident would give every number a percent sign. For c
-    # deviations a single class has a chance of exp(-c^2 / 2) / 2 at most; with the logarithm all have.
-    evident = math.sqrt(CERTAIN_DEVIATIONS**2 + 2.0 * math.log(len(noisy))) * sigma
     if isinstance(column, Date | Moment):
-        return dataclasses.replace(column, format=choose_date_format(noisy, evident))
+        return dataclasses.replace(column, format=choose_date_format(noisy, find_evident(sigma, len(noisy))))
     declared = column.format is None or column.edges is not None
-    found = choose_number_format(noisy, evident, declared, declared and isinstance(column, Whole))
+    found = choose_number_format(noisy, sigma, declared, declared and isinstance(column, Whole))
     if found is None and told:
-        found = choose_number_format(noisy, evident, True, False)
+        found = choose_number_format(noisy, sigma, True, False)
     if found is None:
         return Categorical(name=column.name, missing=column.missing, strict=False)
     written, decimals = found

@@ -8,6 +8,7 @@ that cell alone; counts of these classes choose the format.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from itertools import product
@@ -72,11 +73,22 @@ MEASURES = (
     *(("", f" {unit}") for unit in SPACED_UNITS),
     *MULTIPLIERS,
 )
-AFFIXES = (
-    *(("", ""), ("", "%"), ("", " %"), ("", "-"), ("(", ")")),
-    *CURRENCIES,
-    *((f"({one}{blank}", ")") for one, blank in product(BRACKETED, ("", " "))),
-    *MEASURES,
+COMMON = (
+    *(("", ""), ("$", ""), ("€", ""), ("£", ""), ("¥", "")),
+    *(("EUR ", ""), ("USD ", ""), ("CHF ", "")),
+    *(("", "%"), ("", " %"), ("", "€"), ("", " €"), ("", " EUR"), ("", " USD"), ("", " CHF"), ("", "-")),
+    *(("(", ")"), ("($", ")"), ("(€", ")"), ("(£", ")")),
+)
+"""The affixes that are so frequent that a column may have them by less evidence than the others."""
+AFFIXES = tuple(
+    dict.fromkeys(
+        (
+            *COMMON,
+            *CURRENCIES,
+            *((f"({one}{blank}", ")") for one, blank in product(BRACKETED, ("", " "))),
+            *MEASURES,
+        )
+    )
 )
 """What stands before and behind a number, nothing first: a currency, a percent sign, a unit, a minus where it
 is written last, or brackets in place of one."""
@@ -110,6 +122,8 @@ STYLES: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """By decimal and thousands mark the classes of digits that can be whole numbers, and those with decimals. The
 first of several styles that fit as many cells is chosen, so "12,345" alone is a number of thousands."""
+CERTAIN_DEVIATIONS = 4.0
+"""Noise standard deviations from which cells of a class, or of a spelling, occur for certain."""
 MAX_SLIP_SHARE = 0.02
 """Share of the rows up to which cells of another kind are taken for slips and become missing."""
 MAX_TEXT_SHARE = 0.25
@@ -128,6 +142,15 @@ NUMBER_PARTS = (
 LETTER = "[A-Za-z\u00b5\u03bc]"
 SERIAL = f"{LETTER}0[0-9]|^[+-]?0[0-9]+(?:[.,][0-9]*)?{LETTER}"
 """Digits with a needless zero in front that touch letters: a code, such as 0423T, and no number."""
+
+
+def find_evident(sigma: float, classes: int) -> float:
+    """Noisy rows from which one of several classes occurs for certain.
+
+    For c deviations of noise a single class has a chance of exp(-c^2 / 2) / 2 at most; with the logarithm all
+    have it together.
+    """
+    return sigma * math.sqrt(CERTAIN_DEVIATIONS**2 + 2.0 * math.log(classes))
 
 
 def vote_on_numbers(texts: Any) -> Places:
@@ -175,7 +198,7 @@ def are_written_numbers(texts: Any) -> Truths:
 
 
 def choose_number_format(
-    votes: NDArray[np.float64], evident: float, numbers: bool = False, whole: bool = False
+    votes: NDArray[np.float64], sigma: float, numbers: bool = False, whole: bool = False
 ) -> tuple[str, bool] | None:
     """The format that most numbers fit, "" for plain ones, and whether they have decimals; else None.
 
@@ -185,14 +208,23 @@ def choose_number_format(
 
     Args:
         votes: Noisy counts of NUMBER_VOTES, shape [votes].
-        evident: From how many cells a class is taken to occur.
+        sigma: Standard deviation of their noise; 0 for exact counts.
         numbers: Whether the column is declared to be of numbers, so that blanks part thousands.
         whole: Whether it is declared to be of whole numbers, so that any mark that may does.
     """
-    table = np.where(votes > evident, votes, 0.0).reshape(len(AFFIXES), len(CORES))
-    cores = dict(zip(CORES, table.sum(axis=0).tolist(), strict=True))
+    counts = votes.reshape(len(AFFIXES), len(CORES))
+    # Noise alone gives one column in so many a percent sign, half as often a common affix as another one.
+    common, least = (find_evident(sigma, 2 * len(known) * len(CORES)) for known in (COMMON, AFFIXES))
+    table = np.where(counts > common, counts, 0.0)
+    table[len(COMMON) :] = np.where(counts > least, counts, 0.0)[len(COMMON) :]
+    before, behind = _choose_affix(table.sum(axis=1))
+    # Once it is known what stands beside the numbers, few classes are left for noise to be in.
+    sign = _sign_of((before, behind))
+    own = [place for place, affix in enumerate(AFFIXES) if _sign_of(affix) in (sign, ("", ""))]
+    table[own] = np.where(counts[own] > find_evident(sigma, len(own) * len(CORES)), counts[own], 0.0)
     affixes = table.sum(axis=1)
     before, behind = _choose_affix(affixes)
+    cores = dict(zip(CORES, table.sum(axis=0).tolist(), strict=True))
     if (
         not numbers
         and not (before or behind)
