@@ -72,6 +72,7 @@ LOOKS = (
     "grids",
     "spelling",
     "marks",
+    "censored",
     "values",
     "counts",
     "shapes",

@@ -20,6 +20,7 @@ import os
 import re
 import secrets
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -231,9 +232,9 @@ def _spell_table(table: pa.Table) -> pa.Table:
     columns = []
     for field, column in zip(table.schema, table.columns, strict=True):
         told = {name.decode(): text.decode() for name, text in (field.metadata or {}).items()}
-        columns.append(
-            _mark_missing(_written(column, field.type, told.get("spelling") or None), told.get("missing"))
-        )
+        written = _written(column, field.type, told.get("spelling") or None)
+        written = _write_censored(written, field.name, json.loads(told.get("censored", "[]")))
+        columns.append(_mark_missing(written, told.get("missing")))
     return pa.table(columns, names=table.column_names)
 
 
@@ -265,15 +266,38 @@ def _truths(column: Any, spelling: str) -> Any:
 
 def _mark_missing(column: Any, mark: str | None) -> Any:
     """A column whose missing values are a text of its own, if it has one."""
+    import pyarrow.compute as pc
+
+    return column if mark is None else pc.fill_null(_number_texts(column), mark)
+
+
+def _write_censored(column: Any, name: str, censored: Sequence[tuple[str, float]]) -> Any:
+    """A column of which a share of the missing values is each of some texts.
+
+    Which cells these are is drawn by the column's name, so that the same rows make the same file.
+    """
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from margrave.schema.storage.forms import one_chunk
+
+    if not censored:
+        return column
+    texts = _number_texts(one_chunk(column))
+    drawn = np.random.default_rng(zlib.crc32(name.encode())).random(len(texts))
+    ends = np.cumsum([share for _, share in censored])
+    known = pa.array([*(text for text, _ in censored), None], texts.type)
+    return pc.coalesce(texts, known.take(pa.array(np.searchsorted(ends, drawn, side="right"))))
+
+
+def _number_texts(column: Any) -> Any:
+    """Numbers, or texts of some, as text."""
+    import pyarrow as pa
+
     from margrave.schema.storage.forms import number_texts
 
-    if mark is None:
-        return column
-    texts = number_texts(column) if pa.types.is_floating(column.type) else column.cast(pa.string())
-    return pc.fill_null(texts, mark)
+    return number_texts(column) if pa.types.is_floating(column.type) else column.cast(pa.string())
 
 
 def _plain(column: Any) -> Any:

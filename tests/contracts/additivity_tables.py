@@ -179,6 +179,7 @@ def answers(source: Any, column: str, kind: str) -> dict[str, Any]:
         found["times"] = source.spellings(column, "time").reveal()
         found["decimals"] = source.spellings(column, "number").reveal()
         found["marks"] = source.spellings(column, "mark").reveal()
+        found["censored"] = source.spellings(column, "censored").reveal()
     return found
 
 

@@ -31,6 +31,14 @@ CELLS = {
     "gaps": [str(n) if n % 5 else "?" for n in RNG.integers(0, 40, ROWS)],
     "holes": [str(n) if n % 5 else "" for n in RNG.integers(0, 40, ROWS)],
     "sold": np.where(RNG.random(ROWS) < 0.2, "TRUE", "FALSE").tolist(),
+    "crp": [
+        "<0.5" if n < 12 else ">100" if n > 97 else "" if n == 50 else f"{value:.1f}"
+        for n, value in zip(RNG.integers(0, 100, ROWS), CENTS / 100, strict=True)
+    ],
+    "lab": [
+        "< 0,5 mg/l" if n < 12 else f"{value:.2f} mg/l".replace(".", ",")
+        for n, value in zip(RNG.integers(0, 100, ROWS), CENTS / 100, strict=True)
+    ],
     "day": [f"2024-01-{n:02d}" if n < 29 else "NULL" for n in RNG.integers(1, 32, ROWS)],
 }
 FORMS = {
@@ -41,6 +49,8 @@ FORMS = {
     "gaps": r"\d+|\?",
     "holes": r"\d*",
     "sold": "TRUE|FALSE",
+    "crp": r"(\d+\.\d)?|<0\.5|>100",
+    "lab": r"\d+,\d\d mg/l|< 0,5 mg/l",
     "day": r"\d{4}-\d\d-\d\d|NULL",
 }
 
@@ -77,9 +87,21 @@ def test_cells_come_back_as_most_of_them_came(release: Synthesis, name: str, tmp
         assert abs(made.count(mark) / 3000 - share) < 0.05
 
 
+@pytest.mark.parametrize("text", ["<0.5", ">100", ""])
+def test_censored_results_come_back_as_often_as_they_came(
+    release: Synthesis, text: str, tmp_path: Path
+) -> None:
+    """Before, all of these cells were empty."""
+    write_table(release.sample_arrow(3000, rng=1), tmp_path / "out.csv", text=release.release.text)
+    share = CELLS["crp"].count(text) / ROWS
+    assert abs(_read(tmp_path / "out.csv")["crp"].count(text) / 3000 - share) < 0.03
+
+
 def test_only_what_is_open_is_asked(release: Synthesis) -> None:
     asked = {event.what for event in release.release.events}
     assert {"spelling of price", "spelling of accounts", "marks of gaps", "marks of day"} <= asked
+    censored = {what for what in asked if what.startswith("censored")}
+    assert censored == {"censored results of crp", "censored results of lab"}
     assert not asked & {"spelling of plain", "marks of plain", "marks of holes", "spelling of sold"}
 
 

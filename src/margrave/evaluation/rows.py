@@ -130,9 +130,9 @@ def _observe_column(column: Column, real: Source, others: Sequence[Source]) -> C
         column = _kind(column, kinds)
         column = _with_format(column, kinds, (real, *others))
         if not isinstance(column, Categorical):
-            missing = missing or bool(kinds[PROFILE.index("mark")] > 0)
+            missing = missing or _count_marks(kinds) > 0
     if _is_settled(column):
-        marked = isinstance(column, Binned) and bool(kinds[PROFILE.index("mark")] > 0)
+        marked = isinstance(column, Binned) and _count_marks(kinds) > 0
         return dataclasses.replace(column, missing=missing or marked)
     if isinstance(column, Binned):
         decided = isinstance(column, Temporal) or column.format
@@ -148,7 +148,7 @@ def _observe_column(column: Column, real: Source, others: Sequence[Source]) -> C
 def _kind(column: Column, kinds: NDArray[np.int64]) -> Column:
     """The kind that all present cells of a text column have."""
     textual = isinstance(column, Unknown) and column.textual
-    marks = kinds[PROFILE.index("mark")]
+    marks = _count_marks(kinds)
     present = kinds.sum() - kinds[0] - marks
     if present and present == _count_months(kinds):
         return Date(name=column.name)
@@ -158,6 +158,12 @@ def _kind(column: Column, kinds: NDArray[np.int64]) -> Column:
         if present == kinds[[PROFILE.index(name) for name in held]].sum() and (present or not marks):
             return kind(name=column.name)
     return Categorical(name=column.name)
+
+
+def _count_marks(kinds: NDArray[np.int64]) -> int:
+    """Cells that stand for a missing number: marks, and censored results beside as many other cells."""
+    marks, censored = int(kinds[PROFILE.index("mark")]), int(kinds[PROFILE.index("censored")])
+    return marks + censored * bool(2 * censored <= int(kinds.sum() - kinds[0]) - marks)
 
 
 def _count_months(kinds: NDArray[np.int64]) -> int:

@@ -70,6 +70,7 @@ WORDS = {
     "weekdays": "days of the week",
     "spelling": "spelling",
     "marks": "marks of missing values",
+    "censored": "censored results",
     "values": "values that occur",
     "shapes": "patterns of texts",
     "lists": "public lists that texts are on",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -41,7 +42,8 @@ from margrave.schema.queries import places, readings
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.arrow import arrow_type, decode_column
-from margrave.schema.storage.spelling import MARKS, rewrite_column
+from margrave.schema.storage.censored import MARKS
+from margrave.schema.storage.spelling import rewrite_column
 
 Indices = NDArray[np.int64]
 UNSEEN, MISSING = -2, -1
@@ -360,6 +362,8 @@ def _field(column: Column, kind: Any) -> Any:
     spelling = (column.spelling or "") if isinstance(column, SPELT_KINDS) else ""
     told = {"spelling": spelling} if spelling != plain else {}
     told |= {"missing": column.mark} if column.mark else {}
+    if isinstance(column, SpeltNumber) and column.censored:
+        told["censored"] = json.dumps(column.censored)
     return pa.field(column.name, kind, metadata=told or None)
 
 

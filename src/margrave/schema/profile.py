@@ -11,28 +11,30 @@ from numpy.typing import NDArray
 
 from margrave.schema.columns.listed import FALSITIES
 from margrave.schema.storage import clock, forms
+from margrave.schema.storage.censored import MARKS, vote_on_censored
 from margrave.schema.storage.months import are_months
 from margrave.schema.storage.numbers import are_written_numbers
-from margrave.schema.storage.spelling import MARKS, written_dates
+from margrave.schema.storage.spelling import written_dates
 
 TRUTHS = tuple(FALSITIES)
 """How the truth values of a column are spelt, by the word for true."""
 PROFILE = (
     *("missing", "whole", "number", "date", "moment", "time", "text"),
     *("mark", "padded", "pointed", "written number", "written date", "written moment", *TRUTHS),
-    "written month",
+    *("written month", "censored"),
 )
 """The classes: missing, a whole number of at most 2^53, another number, an ISO date, moment or time of day,
 and any other text. The spelling of numbers is that of `storage`, of the others that of `iso`.
 
-Further kinds of text have classes of their own. A *mark* is one of `schema.storage.spelling.MARKS`. *padded*
+Further kinds of text have classes of their own. A *mark* is one of `schema.storage.censored.MARKS`. *padded*
 is a whole number that would lose something as a number: a zero in front of other digits (01591), or a plus
 sign in front of seven digits or more. *pointed* is a whole number that is written with a decimal point or an
 exponent (12.0). Numbers, dates and moments in a format of their own (1,234.50, 01/31/2020) are *written*:
 `storage.spelling` says in which. There are truth values, by how they are spelt. And a *written month* is a
-year and a month alone (2011-05, 05/2011), see `storage.months`; 10.2011 is a number, as others may be."""
+year and a month alone (2011-05, 05/2011), see `storage.months`; 10.2011 is a number, as others may be. A
+*censored* result is a text that stands for a number, such as <0.5, see `storage.censored`."""
 MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *OTHERS = range(len(PROFILE))
-WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE, WRITTEN_MONTH = OTHERS
+WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE, WRITTEN_MONTH, CENSORED = OTHERS
 PADDED_NUMBER = r"^([+-]?0[0-9]+|\+[0-9]{7,})$"
 POINTED_NUMBER = r"[.eE]"
 
@@ -85,6 +87,7 @@ def classes(distinct: Any) -> NDArray[np.int64]:
     # last.
     _mark_written(result, distinct, np.flatnonzero(text))
     result[are_months(distinct)] = WRITTEN_MONTH
+    result[text & (vote_on_censored(distinct) > 0)] = CENSORED
     result[text & _is_in(distinct, MARKS)] = MARK
     for place, word in zip(TRUE, TRUTHS, strict=True):
         result[text & _is_in(distinct, (word, FALSITIES[word]))] = place

@@ -106,12 +106,17 @@ def describe_column(column: Column) -> str:
         parts.append(_describe_values(column))
     if column.attribute:
         missing = {True: "may be missing", False: "", None: "missing values to be discovered"}
-        parts.append(missing[column.missing])
+        parts.append(missing[column.missing] + _describe_censored(column))
     else:
         named, more = name_shapes(column) if isinstance(column, Identifier) else ((), 0)
         shapes = " or ".join((*named, *([f"{more} more"] if more else [])))
         parts.append("new keys" + (f" of the shape {shapes}" if named else ""))
     return ", ".join(part for part in parts if part)
+
+
+def _describe_censored(column: Column) -> str:
+    texts = [text for text, _ in column.censored if text] if isinstance(column, Integer | Real) else []
+    return f" as {' or '.join(texts)}" if texts and column.missing else ""
 
 
 def _describe_bins(column: Binned) -> str:

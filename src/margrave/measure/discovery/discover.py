@@ -16,6 +16,7 @@ from margrave.errors import InputError, SchemaError, invalid
 from margrave.measure.discovery.cycles import find_cycles, open_cycles
 from margrave.measure.discovery.keys import find_keys, may_be_keys
 from margrave.measure.discovery.kinds import (
+    UNASKED,
     as_written,
     may_be_written,
     settle_format,
@@ -42,6 +43,7 @@ from margrave.schema.columns import (
     Time,
     Unknown,
 )
+from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.constraints.rules import find_ruled
 from margrave.schema.schema import Schema, apply_rules
 
@@ -136,6 +138,7 @@ def needs(column: Column) -> frozenset[str]:
         looks.add("spelling")
     looks |= open_cycles(column) | ({"distinct"} if may_be_keys(column) else set())
     looks |= {"marks"} if column.mark and not column.provisional else set()
+    looks |= {"censored"} if isinstance(column, SpeltNumber) and column.censored == UNASKED else set()
     unsure = isinstance(column, Real) and not column.provisional
     return frozenset(looks | {"profile"} if unsure or column.format is None else looks)
 
@@ -220,7 +223,8 @@ class Discovery:
        (`margrave.measure.discovery.values`).
     5. *grids*, between 2 and 3: rows by the first of a public list of steps that divides their number, 0 by
        the coarsest (`margrave.measure.discovery.values`); rows without a number are in no cell.
-    6. *spelling* of text that is moments, times or numbers, and *marks* of missing values among them
+    6. *spelling* of text that is moments, times or numbers, *censored results* and *marks* of missing values
+       among them
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
        After 4, *distinct values* of whole numbers (`margrave.measure.discovery.keys`), or *hours* and
        *weekdays* of moments and dates (`margrave.measure.discovery.cycles`).

@@ -36,6 +36,7 @@ from margrave.schema.columns import (
 )
 from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
+from margrave.schema.storage.censored import MARKS
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import (
     CERTAIN_DEVIATIONS,
@@ -44,16 +45,20 @@ from margrave.schema.storage.numbers import (
     choose_number_format,
     find_evident,
 )
-from margrave.schema.storage.spelling import MARKS, SPELLINGS, choose_date_format
+from margrave.schema.storage.spelling import SPELLINGS, choose_date_format
+from margrave.schema.storage.text import number_format
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
+
+UNASKED = (("", 0.0),)
+"""What stands for the censored results of a column as long as it is not asked which these are."""
 
 PADDED_SHARE = 0.002
 """Least share of the rows with a needless zero in front that makes a column of digits one of codes."""
 
 MISSING, WHOLE, NUMBER, DATE, MOMENT, TIME, TEXT, MARK, PADDED, POINTED, *OTHERS = range(len(PROFILE))
-WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE, WRITTEN_MONTH = OTHERS
+WRITTEN_NUMBER, WRITTEN_DATE, WRITTEN_MOMENT, *TRUE, WRITTEN_MONTH, CENSORED = OTHERS
 
 
 def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Column:
@@ -91,8 +96,8 @@ def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Col
         marked = missing or bool(noisy[MARK] > MIN_DEVIATIONS * sigma)
         return _truths(column, noisy, marked if column.missing is None else column.missing)
     if isinstance(column, Binned):
-        # Marks, and text where numbers are written as usual, are read as missing.
-        absent = [MARK] if column.format else [MARK, TEXT]
+        # Marks and censored results, and text where numbers are written as usual, are read as missing.
+        absent = [MARK, CENSORED] if column.format else [MARK, CENSORED, TEXT]
         missing = missing or bool(noisy[absent].max() > MIN_DEVIATIONS * sigma)
     return dataclasses.replace(column, missing=missing, strict=False)
 
@@ -145,8 +150,15 @@ def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float, told
         return dataclasses.replace(column, format=written)
     kind = Real if decimals else Integer
     spelling = column.spelling if isinstance(column, Integer) and not decimals else ""
-    known = {"missing": column.missing, "mark": column.mark, "spelling": spelling}
-    return kind(name=column.name, format=written, strict=False, **known)  # type: ignore[arg-type]
+    return kind(
+        name=column.name,
+        missing=column.missing,
+        mark=column.mark,
+        spelling=spelling,
+        censored=column.censored if isinstance(column, SpeltNumber) else (),
+        format=written,
+        strict=False,
+    )
 
 
 def settle_months(
@@ -207,7 +219,8 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
         "time": float(noisy[TIME]),
         "truth": _together(noisy[TRUE], evident),
     }
-    if noisy.max() <= evident and noisy[TEXT] > held["number"]:  # noise hides all: see bench/LOG.md
+    # Noise hides all: see bench/LOG.md.
+    if noisy.max() <= evident and noisy[[TEXT, CENSORED]].max() > held["number"]:
         return Categorical(name=name, missing=missing, strict=False)
     if missing is None and _is_empty(noisy, evident):
         return Categorical(name=name, values=(), other=OTHER, missing=True, strict=False)
@@ -228,11 +241,12 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
             return Date(name=name, missing=missing, mark=mark, strict=False)
         kind = Moment if main == "moment" else Time
         return kind(name=name, missing=missing, mark=mark, strict=False)
+    censored = UNASKED if noisy[CENSORED] > evident else ()
     if noisy[NUMBER] > evident:
-        return Real(name=name, missing=missing, mark=mark, strict=False)
+        return Real(name=name, missing=missing, mark=mark, censored=censored, strict=False)
     pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))
     spelling = "0.0" if pointed else ""  # how many decimals there are is asked later
-    return Integer(name=name, missing=missing, mark=mark, spelling=spelling, strict=False)
+    return Integer(name=name, missing=missing, mark=mark, spelling=spelling, censored=censored, strict=False)
 
 
 def _count_later_months(noisy: NDArray[np.float64], evident: float) -> float:
@@ -252,9 +266,12 @@ def _is_mixed(held: Mapping[str, float], main: str, noisy: NDArray[np.float64], 
     """Whether cells of other kinds than the main one are too many to be slips."""
     # Slips are either within the noise or a small share of the rows.
     slips = max(evident, MAX_SLIP_SHARE * float(noisy.sum()))
-    text = float(noisy[TEXT])
+    text, censored = float(noisy[TEXT]), float(noisy[CENSORED])
     if main == "number" and noisy[NUMBER] > evident and text <= MAX_TEXT_SHARE * held[main]:
         text = 0.0
+    # Beside as many numbers these are results as well, as those of a laboratory; else they are categories.
+    if censored > evident and (main != "number" or censored > held[main]):
+        text += censored
     rest = [text, *(held[kind] for kind in held if kind != main)]
     # Cells of other kinds are slips only if none of them is many, nor all together.
     return max(rest) > slips or sum(rest) > 2 * slips
@@ -291,7 +308,7 @@ def as_written(
     weights: dict[str, Fraction],
     looks: frozenset[str],
 ) -> Binned:
-    """The column with the spelling of its numbers and the mark of its missing values.
+    """The column with the spelling of its numbers, its censored results and the mark of its missing values.
 
     **Privacy.** Proof at the head of this file.
 
@@ -301,7 +318,7 @@ def as_written(
         look: Prices, records and adds the noise.
         unit: rho of a look of weight 1.
         weights: The weight of each sort of look.
-        looks: Those to be taken: of "spelling" and "marks", what is not declared.
+        looks: Those to be taken: of "spelling", "censored" and "marks", what is not declared.
     """
     name = column.name
     if isinstance(column, SpeltNumber) and "spelling" in looks:
@@ -311,12 +328,41 @@ def as_written(
             unit * weights["spelling"],
         )
         column = dataclasses.replace(column, spelling=_number_spelling(noisy, sigma))
+    if isinstance(column, SpeltNumber) and "censored" in looks:
+        noisy, sigma = look(
+            f"censored results of {name}",
+            lambda: source.spellings(name, "censored").reveal(),
+            unit * weights["censored"],
+        )
+        column = dataclasses.replace(column, censored=_share_out(column, noisy, sigma))
     if "marks" in looks:
         noisy, _ = look(
             f"marks of {name}", lambda: source.spellings(name, "mark").reveal(), unit * weights["marks"]
         )
         column = dataclasses.replace(column, mark=SPELLINGS["mark"][int(np.argmax(noisy))])
     return column
+
+
+def _share_out(
+    column: SpeltNumber, votes: NDArray[np.float64], sigma: float
+) -> tuple[tuple[str, float], ...]:
+    """The censored results that evidently occur, and their shares of the cells without a number.
+
+    Args:
+        column: Of which the format, if there is one, says what stands beside numbers.
+        votes: Noisy counts of CENSORED_VOTES, shape [votes].
+        sigma: Standard deviation of their noise.
+    """
+    clear = np.where(votes > find_evident(sigma, len(votes)), votes, 0.0)
+    # Missing cells are one class that is always looked at.
+    clear[0] = float(votes[0]) if votes[0] > CERTAIN_DEVIATIONS * sigma else 0.0
+    total = float(clear.sum())
+    unit = number_format(column.format, "format").suffix if column.format else ""
+    return tuple(
+        (text if text[-1].isalpha() else text + unit, float(clear[place]) / total)
+        for place, text in enumerate(SPELLINGS["censored"])
+        if place and clear[place]
+    )
 
 
 def _number_spelling(votes: NDArray[np.float64], sigma: float) -> str:

@@ -81,6 +81,7 @@ SHARES = {
     "weekdays": Fraction(1, 4),
     "spelling": Fraction(1, 2),
     "marks": Fraction(1, 4),
+    "censored": Fraction(1, 2),
     "values": Fraction(10),
     "lists": Fraction(1, 4),
     "shapes": Fraction(1),

@@ -377,12 +377,15 @@ class SpeltNumber(Binned):
 
     Args:
         spelling: How they do, see `margrave.schema.storage.spelling`.
+        censored: Texts that stand for results beyond what is measured, such as "<0.5", and the share of the
+            missing cells that text files write so; the others are written as `mark` says.
 
     Raises:
-        SchemaError: As `Binned`, or the spelling is none of numbers.
+        SchemaError: As `Binned`, the spelling is none of numbers, or the shares of censored results are none.
     """
 
     spelling: str = ""
+    censored: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         Binned.__post_init__(self)
@@ -391,6 +394,19 @@ class SpeltNumber(Binned):
             raise SchemaError(
                 invalid(where, "'', '0' or as in '0.00', '0.##'", "Pick one.", got=self.spelling)
             )
+        self._check_censored()
+
+    def _check_censored(self) -> None:
+        """Take the censored results as pairs of a text and a share, found to be within 1 in all."""
+        try:
+            pairs = tuple((text, float(share)) for text, share in self.censored)
+        except (TypeError, ValueError):
+            pairs = (("", -1.0),)
+        sound = all(isinstance(text, str) and 0.0 <= share <= 1.0 for text, share in pairs)
+        if not sound or sum(share for _, share in pairs) > 1.0 + 1e-9:
+            where, constraint = f"censored of column {self.name!r}", "pairs of a text and a share, 1 in all"
+            raise SchemaError(invalid(where, constraint, "Try (('<0.5', 0.8),).", got=self.censored))
+        object.__setattr__(self, "censored", pairs)
 
 
 @final
@@ -420,6 +436,8 @@ class Integer(Whole, SpeltNumber):
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is. With declared bins none is found.
+        censored: Texts of results beyond what is measured, as in (("<0.5", 0.8), (">100", 0.1)), with their
+            shares of the missing cells; left out, they are discovered if nothing of the column is declared.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
             "12%"; left out, it is found, but not between strict bounds.
 
@@ -467,6 +485,8 @@ class Real(SpeltNumber):
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
             most two, "0.0#" with one or two, and "" as their type is. With declared bins none is found.
+        censored: Texts of results beyond what is measured, as in (("<0.5", 0.8), (">100", 0.1)), with their
+            shares of the missing cells; left out, they are discovered if nothing of the column is declared.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
             "12%"; left out, it is found, but not between strict bounds.
 

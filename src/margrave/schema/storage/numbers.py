@@ -283,7 +283,7 @@ def _has_mixed_units(counts: NDArray[np.float64], chosen: tuple[str, str], decim
     other = sum(held[affix] for affix in MEASURES if _sign_of(affix) != sign)
     if chosen in MULTIPLIERS:
         own, other = own - held[AFFIXES[0]], other + held[AFFIXES[0]]
-    return other > (MAX_TEXT_SHARE if decimals else MAX_SLIP_SHARE) * own
+    return bool(other > (MAX_TEXT_SHARE if decimals else MAX_SLIP_SHARE) * own)
 
 
 def _truths(array: Any) -> Truths:

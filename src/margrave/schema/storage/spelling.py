@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.schema.storage import clock, forms
+from margrave.schema.storage.censored import CENSORED_VOTES, MARKS, vote_on_censored
 from margrave.schema.storage.months import MONTH_VOTES, move_to_first_days, names_months, vote_on_months
 from margrave.schema.storage.numbers import NUMBER_VOTES, vote_on_numbers
 from margrave.schema.storage.text import (
@@ -191,12 +192,6 @@ def _numbers(array: Any) -> Places:
     return np.asarray(array.to_numpy(zero_copy_only=False)).astype(np.int64)
 
 
-MARKS = (
-    *("NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "NULL", "Null", "null"),
-    *("None", "none", "-", "--", "?", ".", "missing"),
-)
-"""Texts that stand for a missing value in columns of numbers, dates, times and truth values."""
-
 CLOCKS = ("00:00", "00:00:00", "00:00:00.000", "00:00:00.000000")
 ZONES = ("", "Z", "+00:00")
 DIGITS = 9
@@ -209,11 +204,13 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "number format": tuple(" ".join((before, core, behind)) for (before, behind), core in NUMBER_VOTES),
     "date format": tuple(" ".join(map(str, vote)) for vote in DATE_VOTES),
     "month format": MONTH_VOTES,
+    "censored": CENSORED_VOTES,
 }
 """The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
 offset from UTC counts as +00:00. Numbers go by their digits behind the point, "" for more of them and for
 those with an exponent; marks are texts that stand for a missing value. Those of formats are the classes that
-vote on them: NUMBER_VOTES, DATE_VOTES and MONTH_VOTES."""
+vote on them: NUMBER_VOTES, DATE_VOTES and MONTH_VOTES; and those of censored results are CENSORED_VOTES, of
+which the first are missing cells."""
 NUMBER_SPELLING = re.compile(rf"|0|0\.(?=.{{1,{DIGITS}}}$)0*#*")
 DATE_LETTERS = 10
 """Letters of a date, YYYY-MM-DD, in front of the time of a moment."""
@@ -222,11 +219,13 @@ DATE_LETTERS = 10
 def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
     """Cells of text by how their moment, time, number or mark is spelt: shape [spellings]. **Not private.**
 
-    A cell is counted once at most: one that is no such text, such as a date or a typed value, is not.
+    A cell is counted once at most: one that is no such text, such as a date or a typed value, is not; nor is
+    a missing one, but among those of censored results.
 
     Args:
         array: An Arrow array.
-        read: "moment", "time", "number" or "mark"; or "number format", "date format" or "month format".
+        read: "moment", "time", "number", "mark" or "censored"; or "number format", "date format" or
+            "month format".
         name: The column's name, for the error.
     """
     known = SPELLINGS[read]
@@ -234,7 +233,10 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
     if not forms.is_text(array):
         return np.zeros(len(known), dtype=np.int64)
     codes, distinct = forms.texts(array)
+    # The code of a missing value is -1, which picks the last place.
     places = np.full(len(distinct) + 1, len(known))
+    if read == "censored":
+        places[-1] = 0
     if read not in ("moment", "time"):
         found = PLACES[read](distinct)
         places[:-1] = np.where(found < 0, len(known), found)
@@ -267,6 +269,7 @@ PLACES: dict[str, Callable[[Any], NDArray[np.int64]]] = {
     "number format": vote_on_numbers,
     "date format": vote_on_dates,
     "month format": vote_on_months,
+    "censored": vote_on_censored,
 }
 """Finds the place of each text among the spellings of a reading, -1 for none."""
 
