@@ -320,7 +320,9 @@ def _clock(column: Any, spelling: str, moment: bool) -> Any:
         # Arrow has times of the day to the second and the millisecond in 32 bits, finer ones in 64.
         kind = pa.time64(unit) if unit == "us" else pa.time32(unit)
         text = column.cast(kind, safe=False).cast(pa.string())
-        return pc.utf8_slice_codeunits(text, 0, 5) if spelling == "00:00" else text
+        text = pc.utf8_slice_codeunits(text, 0, 5) if spelling in ("00:00", "0:00") else text
+        # Hours below 10 in one digit.
+        return pc.replace_substring_regex(text, "^0([0-9]:)", r"\1") if spelling[1] == ":" else text
     zone = next((zone for zone in ("Z", "+00:00") if spelling.endswith(zone)), "")
     seconds = "" if spelling[1:].removesuffix(zone) == "00:00" else ":%S"
     instants = column.cast(pa.timestamp(unit, "UTC" if column.type.tz else None), safe=False)

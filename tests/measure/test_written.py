@@ -39,6 +39,7 @@ CELLS = {
         "< 0,5 mg/l" if n < 12 else f"{value:.2f} mg/l".replace(".", ",")
         for n, value in zip(RNG.integers(0, 100, ROWS), CENTS / 100, strict=True)
     ],
+    "length": [f"{n // 60}:{n % 60:02d}:{n % 7:02d}" for n in RNG.integers(5, 700, ROWS)],
     "day": [f"2024-01-{n:02d}" if n < 29 else "NULL" for n in RNG.integers(1, 32, ROWS)],
 }
 FORMS = {
@@ -51,6 +52,7 @@ FORMS = {
     "sold": "TRUE|FALSE",
     "crp": r"(\d+\.\d)?|<0\.5|>100",
     "lab": r"\d+,\d\d mg/l|< 0,5 mg/l",
+    "length": r"(\d|1[01]):[0-5]\d:[0-5]\d",
     "day": r"\d{4}-\d\d-\d\d|NULL",
 }
 

@@ -353,7 +353,8 @@ def _share_out(
         votes: Noisy counts of CENSORED_VOTES, shape [votes].
         sigma: Standard deviation of their noise.
     """
-    clear = np.where(votes > find_evident(sigma, len(votes)), votes, 0.0)
+    # That some occur for certain is known from the profile.
+    clear = np.where(votes > find_evident(sigma, len(votes), MIN_DEVIATIONS), votes, 0.0)
     # Missing cells are one class that is always looked at.
     clear[0] = float(votes[0]) if votes[0] > CERTAIN_DEVIATIONS * sigma else 0.0
     total = float(clear.sum())

@@ -64,7 +64,8 @@ from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
 from margrave.schema.columns.binned import DEFAULT_BINS
 from margrave.schema.storage.clock import DAY
-from margrave.schema.storage.spelling import SPELLINGS
+from margrave.schema.storage.numbers import CERTAIN_DEVIATIONS
+from margrave.schema.storage.spelling import SPELLINGS, choose_time_spelling
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -81,7 +82,7 @@ SHARES = {
     "weekdays": Fraction(1, 4),
     "spelling": Fraction(1, 2),
     "marks": Fraction(1, 4),
-    "censored": Fraction(1, 2),
+    "censored": Fraction(2),
     "values": Fraction(10),
     "lists": Fraction(1, 4),
     "shapes": Fraction(1),
@@ -329,10 +330,11 @@ class NumericDiscovery:
         def exact() -> NDArray[np.int64]:
             return self.source.spellings(name, read).reveal()
 
-        noisy, _ = self.look(f"spelling of {name}", exact, self.unit * SHARES["spelling"], False)
-        spelling = SPELLINGS[read][int(np.argmax(noisy))]
+        noisy, sigma = self.look(f"spelling of {name}", exact, self.unit * SHARES["spelling"], False)
         if isinstance(column, Time):
+            spelling = choose_time_spelling(noisy, CERTAIN_DEVIATIONS * sigma)
             return dataclasses.replace(column, spelling=spelling)
+        spelling = SPELLINGS[read][int(np.argmax(noisy))]
         zone = "UTC" if spelling.endswith(("Z", "+00:00")) else None
         return dataclasses.replace(column, spelling=spelling, zone=zone)
 

@@ -44,23 +44,25 @@ PHRASES = (
     *("too low", "too high", "see comment", "See comment"),
 )
 SIGNS = ("<", ">", "≤", "≥", "<=", ">=")
-SIZES = (*range(1000), *(part * 10**power for power in range(2, 6) for part in range(10, 100)), 10**7)
+SIZES = (
+    *(*range(100), 125, 365, 999, 9999),
+    *(part * 10**power for power in range(1, 7) for part in range(10, 100)),
+)
 DECIMALS = (
-    *(f"{part / 10:.1f}" for part in range(1000)),
-    *(f"{part / 100:.2f}" for part in range(1000)),
-    *(f"{part / 1000:.3f}" for part in range(1000)),
-    *(f"{part / 10000:.4f}" for part in range(100)),
+    *(f"{part / 10**digits:.{digits}f}" for digits in range(1, 5) for part in range(100)),
+    *(f"{part / 10**digits:.{digits + 1}f}" for digits in range(4) for part in range(100)),
+    *(f"{part}.5" for part in range(10, 100)),
 )
 NUMBERS = tuple(
     dict.fromkeys(
         (
             *map(str, SIZES),
-            *(f"{size:,}".replace(",", mark) for size in SIZES for mark in ",. "),
+            *(f"{size:,}".replace(",", mark) for size in SIZES if size > 999 for mark in ",. "),
             *(number.replace(".", mark) for number in DECIMALS for mark in ".,"),
         )
     )
 )
-"""What may be behind a sign: numbers of two or three digits."""
+"""What may be behind a sign: numbers of two digits that are not 0, and a few more."""
 CENSORED = (
     *WORDS.split(),
     *PHRASES,

@@ -12,7 +12,7 @@ Text follows, in the strict spelling of ISO 8601 that is read:
 
     date     2024-02-29
     moment   2024-02-29T08:05, a blank for the T, seconds, up to nine digits of a second, Z or +01:00
-    time     08:05, 08:05:09, 08:05:09.25
+    time     08:05, 08:05:09, 08:05:09.25, and with hours below 10 in one digit, 8:05, as lengths of time have
 
 The calendar is Gregorian, years 0001 to 9999; hours run to 23 and seconds to 59. Anything else is text. What
 is finer than a microsecond is cut off.
@@ -41,7 +41,7 @@ TIME_PARTS = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?
 ZONE_PARTS = r"(?:Z|(?P<sign>[+-])(?P<east>[0-9]{2}):(?P<more>[0-9]{2}))?"
 DATE = f"^{DATE_PARTS}$"
 MOMENT = f"^{DATE_PARTS}[T ]{TIME_PARTS}{ZONE_PARTS}$"
-TIME = f"^{TIME_PARTS}$"
+TIME = f"^{TIME_PARTS.replace('{2}', '{1,2}', 1)}$"
 
 Truths = NDArray[np.bool_]
 DAYS = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])

@@ -144,13 +144,13 @@ SERIAL = f"{LETTER}0[0-9]|^[+-]?0[0-9]+(?:[.,][0-9]*)?{LETTER}"
 """Digits with a needless zero in front that touch letters: a code, such as 0423T, and no number."""
 
 
-def find_evident(sigma: float, classes: int) -> float:
+def find_evident(sigma: float, classes: int, deviations: float = CERTAIN_DEVIATIONS) -> float:
     """Noisy rows from which one of several classes occurs for certain.
 
     For c deviations of noise a single class has a chance of exp(-c^2 / 2) / 2 at most; with the logarithm all
     have it together.
     """
-    return sigma * math.sqrt(CERTAIN_DEVIATIONS**2 + 2.0 * math.log(classes))
+    return sigma * math.sqrt(deviations**2 + 2.0 * math.log(classes))
 
 
 def vote_on_numbers(texts: Any) -> Places:

@@ -55,7 +55,8 @@ HOURS = ("wide", "half", "bare")
 DATE_VOTES = tuple(product(DATE_MARKS, ORDERS, (4, 2), PADDINGS, HOURS))
 """The classes of dates: mark, order, digits of the year, padding, and how hours are written."""
 LEAST_BARE = 0.1
-"""Share of the dates with an hour in one digit from which hours are taken to be written so below 10."""
+"""Share of the dates, or times, with an hour in one digit from which hours are taken to be written so below
+10."""
 DATE_PARTS = (
     r"^(?P<one>[0-9]{4}|[0-9]{1,2})(?P<mark>[/.-])(?P<two>[0-9]{1,2})(?P<again>[/.-])"
     rf"(?P<three>[0-9]{{4}}|[0-9]{{1,2}})(?P<time>{CLOCK}{HALF})?$"
@@ -193,12 +194,14 @@ def _numbers(array: Any) -> Places:
 
 
 CLOCKS = ("00:00", "00:00:00", "00:00:00.000", "00:00:00.000000")
+BARE_CLOCKS = tuple(form.removeprefix("0") for form in CLOCKS)
+"""Times of day whose hours below 10 have one digit."""
 ZONES = ("", "Z", "+00:00")
 DIGITS = 9
 """Most digits behind the point of a spelling of numbers."""
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "moment": tuple(f"{blank}{clock}{zone}" for blank in "T " for clock in CLOCKS for zone in ZONES),
-    "time": CLOCKS,
+    "time": (*CLOCKS, *BARE_CLOCKS),
     "number": ("0", *(f"0.{'0' * digits}" for digits in range(1, DIGITS + 1)), ""),
     "mark": MARKS,
     "number format": tuple(" ".join((before, core, behind)) for (before, behind), core in NUMBER_VOTES),
@@ -327,7 +330,8 @@ def _find_spelling(text: str, read: str) -> str:
     zone = "Z" if hours.endswith("Z") else "+00:00" if "+" in hours or "-" in hours else ""
     hours = hours.removesuffix("Z").split("+")[0].split("-")[0]
     digits = len(hours.partition(".")[2])
-    form = CLOCKS[0] if hours.count(":") == 1 else CLOCKS[1 + (digits > 0) + (digits > 3)]
+    forms = BARE_CLOCKS if hours[1:2] == ":" else CLOCKS
+    form = forms[0] if hours.count(":") == 1 else forms[1 + (digits > 0) + (digits > 3)]
     return f"{blank}{form}{zone}"
 
 
@@ -345,10 +349,27 @@ def respelt(values: NDArray[np.int64], read: str, spelling: str) -> list[str]:
         day, hours = divmod(value, clock.DAY)
         text = clock.time_text(hours)
         text = text if "." in text else f"{text}.000000"
-        length = len(spelling) - len(zone) - (read == "moment")
+        bare = spelling in BARE_CLOCKS
+        length = len(spelling) - len(zone) - (read == "moment") + bare
         head = clock.date_text(day) + spelling[0] if read == "moment" else ""
-        found.append(f"{head}{text[:length]}{zone}")
+        text = text[:length].removeprefix("0" * bare)
+        found.append(f"{head}{text}{zone}")
     return found
+
+
+def choose_time_spelling(votes: NDArray[np.float64], evident: float) -> str:
+    """The spelling that most times have, with hours in one digit where evidently some below 10 have.
+
+    This is post-processing of released counts.
+
+    Args:
+        votes: Noisy counts of `SPELLINGS["time"]`, shape [spellings].
+        evident: From how many cells a spelling is taken to occur.
+    """
+    wide, bare = votes.reshape(2, len(CLOCKS))
+    form = int(np.argmax(wide + bare))
+    short = bare[form] > max(LEAST_BARE * (wide[form] + bare[form]), evident)
+    return (BARE_CLOCKS if short else CLOCKS)[form]
 
 
 def read_cells(distinct: Any, name: str, text: TextFormat) -> Any:
