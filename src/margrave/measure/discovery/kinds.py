@@ -1,7 +1,8 @@
 """What a noisy profile says about a column: its kind where that is open, and whether values are missing.
 
 settle_format, settle_months: in which format its numbers, dates or months are written, by votes of its cells.
-as_written: how the numbers and missing values of a text column are written, by votes of its cells.
+as_written: how the numbers, censored results and missing values of a text column are written, by votes of its
+cells.
 
 **Privacy.** Unit and adjacency: the ledger's. Each look is a histogram over a public list of spellings
 (`margrave.schema.storage.spelling.SPELLINGS`): a cell of the table votes for one of them at most, which
