@@ -361,7 +361,7 @@ def _share_out(
     total = float(clear.sum())
     unit = number_format(column.format, "format").suffix if column.format else ""
     return tuple(
-        (text if text[-1].isalpha() else text + unit, float(clear[place]) / total)
+        (text + unit if text[-1].isdigit() else text, float(clear[place]) / total)
         for place, text in enumerate(SPELLINGS["censored"])
         if place and clear[place]
     )

@@ -63,9 +63,9 @@ NUMBERS = tuple(
     )
 )
 """What may be behind a sign: numbers of two digits that are not 0, and a few more."""
+REMARKS = (*WORDS.split(), *PHRASES)
 CENSORED = (
-    *WORDS.split(),
-    *PHRASES,
+    *REMARKS,
     *(f"{sign}{blank}{number}" for sign, blank, number in product(SIGNS, ("", " "), NUMBERS)),
 )
 """Texts of censored results, without a unit behind them."""
@@ -92,7 +92,9 @@ def vote_on_censored(texts: Any) -> NDArray[np.int64]:
     compared = join_texts("", get_group(parts, "sign"), blank, get_group(parts, "core"))
     usual = pc.if_else(pc.is_in(behind, value_set=pa.array(BEHIND, behind.type)), compared, texts)
     usual = pc.if_else(pc.is_valid(parts), usual, texts)
-    found = pc.fill_null(pc.index_in(usual, value_set=pa.array(CENSORED, usual.type)), -1)
+    # The words come first, and most columns have no text that begins with a sign.
+    known = CENSORED if pc.any(pc.is_valid(parts)).as_py() else REMARKS
+    found = pc.fill_null(pc.index_in(usual, value_set=pa.array(known, usual.type)), -1)
     places = np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
     places = np.where(places >= 0, places + 1, -1)
     marks = pc.is_in(texts, value_set=pa.array(MARKS, texts.type))
