@@ -294,6 +294,8 @@ def _join_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
     else:
         limit = _limit_factors if comparison.joint == "product" else _limit_numbers
         held, form = [limit(term.number) for term in terms], "float"
+        if comparison.complement:
+            held[-1] = number(comparison.complement) - held[-1]
     value, absent = held[0], terms[0].value.isnull()
     for term, number_held in zip(terms[1:], held[1:], strict=True):
         value = value * number_held if comparison.joint == "product" else value + number_held

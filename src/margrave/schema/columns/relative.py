@@ -64,6 +64,8 @@ class Comparison:
         unit: What products and lines are rounded to: differences from one up to half of it are 0, too.
         factor: What the column, sum or product is multiplied by, not 0.
         offset: What is added to that. With a factor but 1 or an offset but 0 the base is a *line* of it.
+        complement: What the last column of a product is taken from, as a discount is from 1 or, in percent,
+            from 100; 0 for none.
     """
 
     how: str
@@ -74,6 +76,7 @@ class Comparison:
     unit: float = 0.0
     factor: float = 1.0
     offset: float = 0.0
+    complement: float = 0.0
 
     def __post_init__(self) -> None:
         within = 1.0 / MAX_FACTOR <= abs(self.factor) <= MAX_FACTOR and abs(self.offset) <= MAX_FACTOR
@@ -91,6 +94,9 @@ class Comparison:
             raise SchemaError(invalid("how", asked, "Subtract it.", got=self.how))
         if self.joint == "product" and self.whole:
             raise SchemaError(invalid("whole", "false for products", "Multiply real numbers."))
+        if self.complement and (self.joint != "product" or not 0.0 < self.complement <= MAX_FACTOR):
+            remedy = "Leave it out for none."
+            raise SchemaError(invalid("complement", "above 0, of a product", remedy, got=self.complement))
         if self.how not in HOW or (self.whole and self.how == "quotient"):
             raise SchemaError(invalid("how", f"one of {HOW}, quotients not whole", "Pick one.", got=self.how))
 
@@ -116,6 +122,7 @@ class Comparison:
         terms: Sequence[Binned],
         joint: str = "sum",
         line: tuple[float, float] = NO_LINE,
+        complement: float = 0.0,
     ) -> Comparison:
         """The difference of a number from the sum or product of others, or from a line of it.
 
@@ -124,6 +131,7 @@ class Comparison:
             terms: What the base is made of; one alone only for a line.
             joint: "sum" or "product".
             line: The factor and the offset; (1, 0) for no line.
+            complement: What the last term is taken from; 0 for none.
 
         Raises:
             SchemaError: They are not all numbers, or more than MOST_TERMS.
@@ -136,7 +144,7 @@ class Comparison:
         rounded = joint == "product" or least == 1
         whole = not rounded and all(isinstance(one, Whole) for one in (column, *terms))
         unit = column.unit if rounded else 0.0
-        return cls("difference", column.read, "number", whole, joint, unit, *line)
+        return cls("difference", column.read, "number", whole, joint, unit, *line, complement)
 
     @property
     def is_line(self) -> bool:
@@ -169,12 +177,14 @@ class Comparison:
         return self.unit * (0.5 + 2.0**-20)
 
     def join_terms(self, terms: Sequence[Numbers]) -> Any:
-        """The sum or product of the readings of columns, in their order, or a line of it: shape [rows]."""
+        """The sum or product of the readings of columns in their order, of the last one's complement where it
+        has one, or a line of it: shape [rows]."""
         if self.whole:
             most = LIMIT // MOST_TERMS
             return sum_in_turn([np.clip(_whole(term), -most, most) for term in terms])
         if self.joint == "product":
-            found = np.multiply.reduce([_limit_factors(term) for term in terms])
+            *held, last = (_limit_factors(term) for term in terms)
+            found = np.multiply.reduce([*held, self.complement - last if self.complement else last])
         else:
             found = sum_in_turn([_plain(term) for term in terms])
         return found * self.factor + self.offset if self.is_line else found
@@ -270,6 +280,7 @@ class Relative(Column):
         joint: "sum" or "product" of the base and the others.
         factor: What that, or the base alone, is multiplied by.
         offset: What is added then.
+        complement: What the last of several columns multiplied is taken from, 1 or 100 say; 0 for none.
         how: "difference" or "quotient".
         base_read: As what the base is read, one of `schema.queries.READS`.
         own: The column by itself: its kind, spelling, rounding and range. Values are written as it says, and
@@ -302,6 +313,7 @@ class Relative(Column):
     joint: str = "sum"
     factor: float = 1.0
     offset: float = 0.0
+    complement: float = 0.0
 
     def __post_init__(self) -> None:
         names = {self.name, *self.bases}
@@ -316,12 +328,11 @@ class Relative(Column):
     @property
     def comparison(self) -> Comparison:
         """How it is compared with its base."""
-        line = (self.factor, self.offset) != NO_LINE
-        whole, joint = isinstance(self.part, Whole), self.joint if self.others or line else ""
-        unit = self.own.unit if joint == "product" or line else 0.0
-        return Comparison(
-            self.how, self.own.read, self.base_read, whole, joint, unit, self.factor, self.offset
-        )
+        line = self.factor, self.offset
+        whole, joint = isinstance(self.part, Whole), self.joint if self.others or line != NO_LINE else ""
+        unit = self.own.unit if joint == "product" or line != NO_LINE else 0.0
+        read = self.own.read, self.base_read
+        return Comparison(self.how, *read, whole, joint, unit, *line, self.complement)
 
     @property
     def bases(self) -> tuple[str, ...]:
@@ -331,7 +342,9 @@ class Relative(Column):
     @property
     def base_words(self) -> str:
         """The base for reading, such as "net + tax" or "0.19 * net"."""
-        words = (" * " if self.joint == "product" else " + ").join(self.bases)
+        *others, last = self.bases
+        last = f"({self.complement:.10g} - {last})" if self.complement else last
+        words = (" * " if self.joint == "product" else " + ").join([*others, last])
         return _say_line(self, words) if self.comparison.is_line else words
 
     @property

@@ -70,6 +70,7 @@ class Link:
         others: Names of further columns that the base is made of.
         joint: "sum" or "product" of them all.
         line: The factor and the offset of a line of that.
+        complement: What the last of several columns is taken from, a share of 1 or of 100; 0 for none.
     """
 
     base: str
@@ -79,6 +80,7 @@ class Link:
     others: tuple[str, ...] = ()
     joint: str = "sum"
     line: tuple[float, float] = NO_LINE
+    complement: float = 0.0
 
     @property
     def is_total(self) -> bool:
@@ -220,8 +222,8 @@ GAP = 0.5
 """Greatest distance of the parts' released means, added, from that of the total, as a share of it. Means of
 cells under noise are that wrong where tails are long; the look decides, this only orders what it is asked."""
 MIN_EXACT_SHARE, MIN_EXACT_PRODUCT, MIN_EXACT_LINE = 0.5, 0.8, 0.9
-"""Least share of the rows with all values in which a sum, a product or a line is exact; for a line of those
-rows that one frequent value does not put on it."""
+"""Least share of the rows with all values in which a sum, a product or a line is exact; for the latter two of
+those rows that one frequent value does not put on it."""
 Z_SUM = 3.0
 """Noise standard deviations by which it must exceed that, and any single column's equality with the total."""
 
@@ -233,10 +235,11 @@ class Candidate:
     Args:
         total: The column.
         parts: The others.
-        equal: The noisy share of the rows in which the total equals one of them alone, at most; of a line
-            that of the rows which are on it because of one frequent value.
+        equal: The noisy share of the rows in which the total equals one of them alone, at most; of a product
+            or a line also that of the rows which are on it because of one frequent value.
         joint: "sum" or "product".
         line: The factor and the offset.
+        complement: What the last part is taken from, a share of 1 or of 100; 0 for none.
     """
 
     total: Binned
@@ -244,11 +247,12 @@ class Candidate:
     equal: float
     joint: str = "sum"
     line: tuple[float, float] = NO_LINE
+    complement: float = 0.0
 
     @property
     def comparison(self) -> Comparison:
         """The difference of the total from the sum or product of its parts, or the line of it."""
-        return Comparison.with_terms(self.total, self.parts, self.joint, self.line)
+        return Comparison.with_terms(self.total, self.parts, self.joint, self.line, self.complement)
 
     @property
     def is_covered(self) -> bool:
@@ -264,9 +268,9 @@ class Candidate:
     @property
     def least(self) -> float:
         """Least share of the rows in which it is exact."""
-        if self.line != NO_LINE:
-            return self.equal + MIN_EXACT_LINE * (1.0 - self.equal)
-        return MIN_EXACT_PRODUCT if self.joint == "product" else MIN_EXACT_SHARE
+        if self.joint == "product":
+            return self.equal + MIN_EXACT_PRODUCT * (1.0 - self.equal)
+        return MIN_EXACT_SHARE if self.line == NO_LINE else self.equal + MIN_EXACT_LINE * (1.0 - self.equal)
 
     @property
     def edges(self) -> Array:
@@ -392,7 +396,8 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
         base, *others = (part.name for part in chosen.parts)
         # A total that one of its parts is relative to already would close a circle.
         if name not in _above((base, *others), links):
-            links.append(Link(base, name, 0, exact, tuple(others), chosen.joint, chosen.line))
+            constants = chosen.line, chosen.complement
+            links.append(Link(base, name, 0, exact, tuple(others), chosen.joint, *constants))
     return links
 
 

@@ -102,8 +102,9 @@ SCREEN = Fraction(1, 3)
 """Share of that for the first look, at all pairs."""
 SUMS, MOST_SUMS, MOST_SUM_SCANS = Fraction(1, 6), 200, 20
 """Share of that for the look at sums, at most and where any may hold; and most sums that it is taken of."""
-MOST_PRODUCTS = 50
-"""Most products among them. Not measured."""
+MOST_PRODUCTS, LEAST_PRODUCTS = 100, 4
+"""Most products among them, half of what means and lines leave, and the part that is theirs at least: of many
+columns sums alone fill the look."""
 LINES, MOST_LINES = Fraction(1, 12), 200
 """Share of relations' rho for the look at lines, and again for that at their constants, at most and where any
 are left open; and most tables of either. Their noise is as that of the look at sums."""
@@ -227,11 +228,12 @@ class Relations:
         most = min(most, self._gaussian.count_tables(rho * SUMS, max(self._rows[0], 0.0) / SUM_NOISE))
         columns = self._eligible(schema)
         lines, spent = self._find_lines(columns, rho)
-        candidates = [*find_means(columns, self._fixed), *lines][:most]
+        candidates = [*find_means(columns, self._fixed), *lines][: most - most // LEAST_PRODUCTS]
         candidates = ask_beyond_equality(candidates, share_equal(pairs, noisy))
-        candidates += find_candidates(pairs, noisy, sigma, most - len(candidates), self._fixed)
-        left = min(most - len(candidates), MOST_PRODUCTS)
-        candidates += find_products(columns, pairs, noisy, left, self._fixed)
+        left = most - len(candidates)
+        few = min(max(left // 2, most // LEAST_PRODUCTS), MOST_PRODUCTS)
+        products = find_products(columns, pairs, noisy, sigma, few, self._fixed)
+        candidates += find_candidates(pairs, noisy, sigma, left - len(products), self._fixed) + products
         spent += rho * SCREEN
         if not candidates:
             return choose_links(pairs, noisy, sigma, self._fixed), spent
@@ -329,14 +331,9 @@ class Relations:
 
 def _join_bounds(bases: Sequence[Binned], comparison: Comparison) -> tuple[float, float]:
     """Least and greatest number of what the bases make together."""
-    spans = [np.asarray(bounds_of(base)) for base in bases]
-    if comparison.joint == "product":
-        corners = np.multiply.reduce(np.meshgrid(*spans))
-        ends = np.asarray([corners.min(), corners.max()])
-    else:
-        ends = np.sum(spans, axis=0)
-    low, high = sorted((ends * comparison.factor + comparison.offset).tolist())
-    return float(low), float(high)
+    corners = np.meshgrid(*(np.asarray(bounds_of(base)) for base in bases))
+    ends = comparison.join_terms(corners) if comparison.joint else corners[0]
+    return float(ends.min()), float(ends.max())
 
 
 def _join_links(
@@ -365,7 +362,7 @@ def _join_links(
 def _comparison(column: Binned, bases: Sequence[Binned], link: Link) -> Comparison:
     """By quotient where a column stays on one side of a base that is positive and spread wide, else not."""
     if link.is_total:
-        return Comparison.with_terms(column, bases, link.joint, link.line)
+        return Comparison.with_terms(column, bases, link.joint, link.line, link.complement)
     (base,) = bases
     plain = Comparison.between(column, base)
     if plain.read != "number" or not link.sign or column.edge_array[0] < 0 or base.edge_array[0] < 0:
@@ -500,6 +497,7 @@ def _code_relation(
         joint=comparison.joint or "sum",
         factor=comparison.factor,
         offset=comparison.offset,
+        complement=comparison.complement,
         base_read=base_read,
         how=comparison.how,
         own=dataclasses.replace(column, missing=bool(missing)),

@@ -1,0 +1,153 @@
+"""Products of two columns that discovery finds where nothing is declared: insured * rate / 100, hours * wage.
+
+    python bench/runs/products.py [--rows 2000 8000 30000] [--epsilon 1 3] [--repeats 3] [--seed 0] [--without]
+
+A made-up table of ten products, five beside the columns that they are made of and five at the end, and of
+eight columns that have nothing to do with them (38 in all) is released by `independent` with nothing declared,
+delta 1e-9. A line a size and epsilon: how many of the ten products each release's schema holds in the mean, the
+share of synthetic rows in which a column is the product (to its rounding; with --without, when none is looked
+at), how many columns were coded by a product that is none, how many sums and products were looked at, and
+seconds that it took to choose those. The table is seeded; noise is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from margrave import Synthesizer
+from margrave.measure.discovery.between import relations
+from margrave.schema.columns import Relative
+
+Array = NDArray[np.float64]
+Make = Callable[[Array, Array], Array]
+
+PRODUCTS: dict[str, tuple[tuple[str, str], Make]] = {
+    "amount": (("price", "quantity"), lambda price, quantity: price * quantity),
+    "premium": (("insured", "rate"), lambda insured, rate: insured * rate / 100),
+    "bonus_paid": (("salary", "bonus"), lambda salary, bonus: salary * bonus / 100),
+    "interest": (("balance", "yearly"), lambda balance, yearly: balance * yearly / 1200),
+    "pay": (("minutes", "wage"), lambda minutes, wage: minutes * wage / 60),
+    "salary_paid": (("salary_full", "employed"), lambda salary, employed: salary * employed),
+    "net_price": (("list_price", "discount"), lambda price, discount: price * (1 - discount)),
+    "due": (("invoice", "rebate"), lambda invoice, rebate: invoice * (1 - rebate / 100)),
+    "cost": (("energy", "tariff"), lambda energy, tariff: energy * tariff / 100),
+    "duty": (("customs", "levy"), lambda customs, levy: customs * levy / 1000),
+}
+"""Products to the cent: of which columns, and how."""
+
+
+def make_table(rows: int, seed: int) -> pa.Table:
+    """The ten products, what they are products of, and columns apart, of sizes alike."""
+    rng = np.random.default_rng(seed)
+
+    def wide(middle: float, spread: float, digits: int = 2) -> Array:
+        return np.round(rng.lognormal(np.log(middle), spread, rows), digits)
+
+    def some(values: list[float], weights: list[float]) -> Array:
+        return rng.choice(values, rows, p=np.asarray(weights) / sum(weights))
+
+    held: dict[str, Any] = {
+        "price": wide(25.0, 0.8),
+        "quantity": 1 + rng.poisson(2.0, rows),
+        "insured": 1000 * wide(100.0, 0.6, 0),
+        "rate": some([0.25, 0.35, 0.5, 0.75], [4, 3, 2, 1]),
+        "salary": 100 * wide(480.0, 0.3, 0),
+        "bonus": some([0, 5, 10, 12, 15, 20], [3, 2, 2, 1, 1, 1]).astype(np.int64),
+        "balance": wide(8_000.0, 1.2),
+        "yearly": some([1.9, 2.5, 3.9, 5.9, 8.9], [1, 3, 3, 2, 1]),
+        "minutes": 15 * rng.integers(4, 40, rows),
+        "wage": np.round(rng.normal(19.0, 4.0, rows).clip(9.0), 2),
+        "salary_full": 100 * wide(380.0, 0.35, 0),
+        "employed": some([0.5, 0.6, 0.8, 1.0], [1, 1, 3, 15]),
+        "list_price": wide(60.0, 0.7),
+        "discount": some([0, 0.05, 0.1, 0.15, 0.25, 0.4], [6, 3, 4, 3, 2, 1]),
+        "invoice": wide(900.0, 0.9),
+        "rebate": some([0, 2, 3, 5, 10, 30], [6, 4, 4, 3, 2, 1]).astype(np.int64),
+        "energy": rng.gamma(4.0, 700.0, rows).astype(np.int64),
+        "tariff": np.round(rng.normal(31.0, 4.0, rows), 1),
+        "customs": wide(2_500.0, 0.8),
+        "levy": some([3, 12, 25, 47, 65], [1, 2, 3, 2, 1]).astype(np.int64),
+    }
+    for name, (bases, make) in PRODUCTS.items():
+        held[name] = np.round(make(*(held[base] for base in bases)) + 1e-9, 2)
+    apart = {
+        "fee": wide(70.0, 0.8),
+        "claimed": wide(800.0, 0.9),
+        "weight": np.round(rng.normal(80.0, 15.0, rows), 1),
+        "age": rng.integers(18, 95, rows),
+        "score": rng.integers(0, 101, rows),
+        "visits": rng.poisson(2.0, rows),
+        "share": np.round(rng.beta(2.0, 5.0, rows), 2),
+        "income": 100 * wide(450.0, 0.4, 0),
+    }
+    # Every second product stands behind what it is made of, the others at the end.
+    near = {bases[1]: name for name, (bases, _) in list(PRODUCTS.items())[::2]}
+    parts = [name for name in held if name not in PRODUCTS]
+    order = [one for name in parts for one in (name, near.get(name)) if one]
+    order += [*apart, *(name for name in PRODUCTS if name not in order)]
+    return pa.table({name: (held | apart)[name] for name in order})
+
+
+def share_of_products(made: pa.Table) -> Array:
+    """Share of the rows in which each column is the product, to its cents: shape [10]."""
+    rows = {name: np.asarray(made[name].to_pylist(), dtype=np.float64) for name in made.column_names}
+    shares = [
+        (np.abs(rows[name] - make(*(rows[base] for base in bases))) <= 0.005 + 1e-6).mean()
+        for name, (bases, make) in PRODUCTS.items()
+    ]
+    return np.asarray(shares, dtype=np.float64)
+
+
+def is_true(column: Relative) -> bool:
+    """Whether a column and what it is a product of are one of the ten products."""
+    bases, _ = PRODUCTS.get(column.name, ((), None))
+    return set(column.bases) == set(bases)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rows", nargs="*", type=int, default=[2_000, 8_000, 30_000])
+    parser.add_argument("--epsilon", nargs="*", type=float, default=[1.0, 3.0])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--without", action="store_true", help="Look at no products.")
+    options = parser.parse_args()
+    choose, seconds = relations.find_products, [0.0]
+
+    def timed(*asked: Any) -> Any:
+        began = time.perf_counter()
+        found = [] if options.without else choose(*asked)
+        seconds[0] = time.perf_counter() - began
+        return found
+
+    relations.find_products = timed
+    print("| rows | epsilon | products found | rows on products | false products | looked at | seconds |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for rows in options.rows:
+        table = make_table(rows, options.seed)
+        for epsilon in options.epsilon:
+            found = []
+            for _ in range(options.repeats):
+                synthesis = Synthesizer("independent", epsilon=epsilon, delta=1e-9).fit(table)
+                coded = [c for c in synthesis.schema.columns if isinstance(c, Relative)]
+                products = [c for c in coded if c.comparison.joint == "product"]
+                true = sum(map(is_true, products))
+                looks = [e.what for e in synthesis.release.events if "sums or products" in e.what]
+                looked = sum(int(what.split()[2]) for what in looks)
+                share = float(share_of_products(synthesis.sample_arrow(10_000)).mean())
+                found.append((true, share, len(products) - true, looked, seconds[0]))
+            mean = np.mean(found, axis=0)
+            cells = f"{mean[0]:.1f} | {mean[1]:.3f} | {mean[2]:.1f} | {mean[3]:.0f} | {mean[4]:.2f}"
+            print(f"| {rows:,} | {epsilon:g} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
