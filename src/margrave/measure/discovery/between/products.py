@@ -13,7 +13,7 @@ was measured, unless that is said.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +31,8 @@ FACTORS = (1.0, 1 / 100, 1 / 1000, 1 / 10_000, 1 / 12, 1 / 1200, 1 / 60, 1 / 360
 """What a product may be multiplied by: for percent, per mille and basis points, a month's part of a yearly
 rate, minutes and seconds of hours, cents and grams."""
 COMMON, RARE = (1.0, 1 / 100), 1.5
-"""The usual ones among them, and how much nearer the quantiles have to be for another to come first."""
+"""The usual ones among them, and how much nearer the quantiles have to be for another to come first; and for
+three parts."""
 COMPLEMENTS = (1.0, 1.0), (100.0, 1 / 100)
 """What a share is taken from, written as .15 or as 15, and the factor of the product then."""
 FACTOR_GAP = 0.7
@@ -44,6 +45,8 @@ MOST_NEGATIVE, LEAST_POSITIVE = 0.1, 0.05
 """Greatest share of negative numbers in a column, and least one of numbers above 0."""
 SLACK = 0.05
 """Share of the rows by which zeros, and rows above another column, may be off from what a product has."""
+NEAR = 6
+"""Most columns that three parts and their product are apart."""
 Z = 3.0
 """Noise deviations by which such rows may be off as well."""
 LEAST_ROWS = 0.5
@@ -53,7 +56,7 @@ BATCH = 4_096
 
 
 Sides = tuple[float, float, float]
-"""The noisy shares of the rows in which a column is above, and below, another, and what both may be off by."""
+"""The noisy shares of the rows in which a column is above, and below, another; what both may be off by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +80,44 @@ class _Part:
     logs: Array
 
     @property
+    def unit(self) -> float:
+        """The column's step."""
+        return self.column.unit
+
+    @property
     def zeros(self) -> float:
         """Share of the draws that are 0."""
         return float((self.values == 0.0).mean())
 
     @property
+    def width(self) -> float:
+        """How wide the logarithms spread, without the ends."""
+        return float(self.logs[-2] - self.logs[1])
+
+    @property
     def rows(self) -> float:
         """Rows that have a value."""
         return float(sum(self.column.weights or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """Products of columns that have nothing to do with each other.
+
+    Args:
+        parts: What they are made of.
+        terms: Places of these, shape [products, terms].
+        logs: LEVELS quantiles of the logarithms of each product, shape [products, LEVELS].
+    """
+
+    parts: Sequence[_Part]
+    terms: NDArray[np.int64]
+    logs: Array
+
+    def collect(self, measure: Callable[[_Part], float]) -> Array:
+        """A number of each term of each product, shape [products, terms]."""
+        found: Array = np.array([measure(part) for part in self.parts], dtype=np.float64)[self.terms]
+        return found
 
 
 def find_products(
@@ -115,11 +148,11 @@ def find_products(
     sides = _share_sides(pairs, noisy, sigma)
     alike = share_equal(pairs, noisy)
     found: list[Candidate] = []
-    for total, one, other, factor in _rank(plain, fixed):
+    for total, terms, factor in _rank(plain, fixed):
         if len(found) == most:
             break
-        if _fits_pair(total, one, other, factor, sides) and _fits_pair(total, other, one, factor, sides):
-            found.append(_make_candidate(total, one, other, factor, alike))
+        if all(_fits_pair(total, terms, place, factor, sides) for place in range(len(terms))):
+            found.append(_make_candidate(total, terms, factor, alike))
     return found
 
 
@@ -145,62 +178,76 @@ def _take_complements(part: _Part) -> Iterator[_Part]:
                 yield turned
 
 
-def _rank(plain: Sequence[_Part], fixed: Collection[str]) -> Iterator[tuple[_Part, _Part, _Part, float]]:
-    """Totals, the two parts of each and the factor: those first whose logarithms are spread most alike."""
+def _rank(plain: Sequence[_Part], fixed: Collection[str]) -> list[tuple[_Part, tuple[_Part, ...], float]]:
+    """Totals, the parts of each and the factor: those first whose logarithms are spread most alike."""
+    found: list[tuple[float, _Part, tuple[_Part, ...], float]] = []
+    for products in _list_products(plain):
+        for total in plain:
+            if total.column.name not in fixed:
+                found += _compare(total, products)
+    found.sort(key=lambda entry: entry[0])
+    return [(total, terms, factor) for _, total, terms, factor in found]
+
+
+def _list_products(plain: Sequence[_Part]) -> Iterator[_Products]:
+    """The products of all columns two by two, and of those three by three that stand near each other."""
     parts = [*plain, *(turned for part in plain for turned in _take_complements(part))]
-    names = np.array([part.column.name for part in parts])
+    logs, at = np.array([part.logs for part in parts]), np.array([part.place for part in parts])
     one, other = np.triu_indices(len(parts), 1)
-    apart = (one < len(plain)) & (names[one] != names[other])
-    one, other = one[apart], other[apart]
-    logs, units = np.array([part.logs for part in parts]), np.array([part.column.unit for part in parts])
-    zeros, rows = np.array([part.zeros for part in parts]), np.array([part.rows for part in parts])
-    factors = np.array([part.factor for part in parts])[other]
-    at = np.array([part.place for part in parts])
-    products = _multiply(logs, one, other)
-    spread = np.hypot(*(logs[side, -2] - logs[side, 1] for side in (one, other)))
-    found: list[tuple[float, int, int, float]] = []
-    for place, total in enumerate(plain):
-        if total.column.name in fixed:
-            continue
-        ends = np.array([at[one], at[other], np.full(len(one), total.place)])
-        span = ends.max(axis=0) - ends.min(axis=0)
-        wide = ((total.logs[-2] - total.logs[1]) / spread) ** 2
-        able = (wide >= SPREADS[0]) & (wide <= SPREADS[1])
-        able &= (one != place) & (names[other] != total.column.name)
-        # Where a part is 0 so is the product, and nowhere else; where a part is missing there is none.
-        able &= total.zeros >= np.maximum(zeros[one], zeros[other]) - SLACK
-        able &= total.zeros <= zeros[one] + zeros[other] + SLACK
-        able &= np.minimum(rows[one], rows[other]) >= LEAST_ROWS * total.rows
-        middle = LEVELS // 2
-        gaps = np.median(total.logs) - (products[:, middle - 1] + products[:, middle]) / 2
-        for factor in FACTORS:
-            # Numbers of cents, times whole ones, are numbers of cents; rounding makes them no finer.
-            finest = units[one] * units[other] * factor * (1 - 1e-9)
-            near = able & (np.abs(gaps - math.log(factor)) <= FACTOR_GAP)
-            near &= (total.column.unit >= finest) | (total.column.unit == 0.0)
-            near &= (factors == 0.0) | (factors == factor)
-            chosen = np.flatnonzero(near)
-            far = np.abs(total.logs - products[chosen] - math.log(factor)).mean(axis=1)
-            far *= np.sqrt(span[chosen]) * (1.0 if factor in COMMON else RARE)
-            found += [(float(d), place, int(where), factor) for d, where in zip(far, chosen, strict=True)]
-    for _, place, where, factor in sorted(found):
-        yield plain[place], parts[one[where]], parts[other[where]], factor
+    # The last term alone may be a complement.
+    apart = (one < len(plain)) & (at[one] != at[other])
+    terms = np.stack([one[apart], other[apart]], axis=1)
+    joined = _multiply(logs[terms[:, 0]], logs[terms[:, 1]])
+    yield _Products(parts, terms, joined)
+    near = np.flatnonzero((terms[:, 1] < len(plain)) & (np.ptp(at[terms], axis=1) <= NEAR))
+    after = terms[near, 1][:, None] < np.arange(len(parts))
+    steps = np.abs(at[terms[near]][:, :, None] - at)
+    first, last = np.nonzero(after & (steps.min(axis=1) > 0) & (steps.max(axis=1) <= NEAR))
+    if len(first):
+        longer = np.concatenate([terms[near[first]], last[:, None]], axis=1)
+        yield _Products(parts, longer, _multiply(joined[near[first]], logs[last]))
 
 
-def _multiply(logs: Array, one: NDArray[np.int64], other: NDArray[np.int64]) -> Array:
-    """LEVELS quantiles of the products of columns that have nothing to do with each other, as logarithms.
+def _compare(total: _Part, products: _Products) -> Iterator[tuple[float, _Part, tuple[_Part, ...], float]]:
+    """The products that a column may be, with their factors, and how far its quantiles are from theirs."""
+    places, zeros = products.collect(lambda part: part.place), products.collect(lambda part: part.zeros)
+    ends = np.append(places, np.full((len(places), 1), total.place), axis=1)
+    span = np.ptp(ends, axis=1)
+    wide = total.width**2 / (products.collect(lambda part: part.width) ** 2).sum(axis=1)
+    able = (places != total.place).all(axis=1) & (wide >= SPREADS[0]) & (wide <= SPREADS[1])
+    # Where a part is 0 so is the product, and nowhere else; where a part is missing there is none.
+    able &= total.zeros >= zeros.max(axis=1) - SLACK
+    able &= total.zeros <= zeros.sum(axis=1) + SLACK
+    able &= products.collect(lambda part: part.rows).min(axis=1) >= LEAST_ROWS * total.rows
+    weights, fixed = np.sqrt(span), products.collect(lambda part: part.factor).max(axis=1)
+    if places.shape[1] > 2:
+        able, weights = able & (span <= NEAR), weights * RARE
+    # Numbers of cents, times whole ones, are numbers of cents; rounding makes them no finer.
+    finest = products.collect(lambda part: part.unit).prod(axis=1) * (1 - 1e-9)
+    middles = np.median(total.logs) - np.median(products.logs, axis=1)
+    for factor in FACTORS:
+        chosen = able & (np.abs(middles - math.log(factor)) <= FACTOR_GAP)
+        chosen &= (total.unit >= finest * factor) | (total.unit == 0.0)
+        held = np.flatnonzero(chosen & ((fixed == 0.0) | (fixed == factor)))
+        far = np.abs(total.logs - products.logs[held] - math.log(factor)).mean(axis=1)
+        far *= weights[held] * (1.0 if factor in COMMON else RARE)
+        for distance, place in zip(far.tolist(), held, strict=True):
+            yield distance, total, tuple(products.parts[at] for at in products.terms[place]), factor
+
+
+def _multiply(left: Array, right: Array) -> Array:
+    """Quantiles of the products of columns that have nothing to do with each other, as logarithms.
 
     Args:
-        logs: The quantiles of each, shape [parts, LEVELS].
-        one: Places of the first parts, shape [products].
-        other: Those of the second.
+        left: LEVELS quantiles of the one factors, shape [products, LEVELS].
+        right: Those of the others.
     """
-    found = np.empty((len(one), LEVELS))
-    for first in range(0, len(one), BATCH):
-        sides = slice(first, first + BATCH)
-        sums = logs[one[sides], :, None] + logs[other[sides], None, :]
+    found = np.empty_like(left)
+    for first in range(0, len(left), BATCH):
+        held = slice(first, first + BATCH)
+        sums = left[held, :, None] + right[held, None, :]
         ordered = np.sort(sums.reshape(len(sums), LEVELS**2), axis=1)
-        found[sides] = ordered[:, LEVELS // 2 :: LEVELS]
+        found[held] = ordered[:, LEVELS // 2 :: LEVELS]
     return found
 
 
@@ -219,27 +266,27 @@ def _share_sides(pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float) ->
 
 
 def _fits_pair(
-    total: _Part, one: _Part, other: _Part, factor: float, sides: dict[tuple[str, str], Sides]
+    total: _Part, terms: Sequence[_Part], place: int, factor: float, sides: dict[tuple[str, str], Sides]
 ) -> bool:
-    """Whether a product is above its first part, and below it, in as many rows as the second part says."""
+    """Whether a product is above one of its parts, and below it, in as many rows as the other parts say."""
+    one = terms[place]
     seen = sides.get((total.column.name, one.column.name))
     if seen is None or one.complement:
         return True
     more, less, off = seen
-    differences = one.values * (other.values * factor - 1.0)
-    step = total.column.unit / 2
-    above, below = (differences > step).mean(), (differences < -step).mean()
+    others = [part.values for at, part in enumerate(terms) if at != place]
+    differences = one.values * (np.multiply.reduce(others) * factor - 1.0)
+    above, below = (differences > total.unit / 2).mean(), (differences < -total.unit / 2).mean()
     return bool(abs(above - more) <= off and abs(below - less) <= off)
 
 
 def _make_candidate(
-    total: _Part, one: _Part, other: _Part, factor: float, alike: dict[frozenset[str], float]
+    total: _Part, terms: Sequence[_Part], factor: float, alike: dict[frozenset[str], float]
 ) -> Candidate:
     """The product, to be looked at; what its most frequent value has, and equality, is no evidence of it."""
-    names = [part.column.name for part in (one, other)]
-    equal = max(alike.get(frozenset((total.column.name, name)), 0.0) for name in names)
+    equal = max(alike.get(frozenset((total.column.name, part.column.name)), 0.0) for part in terms)
     weights = np.asarray(total.column.weights)
     frequent = max(float(weights.max() / weights.sum()), total.zeros)
-    terms = one.column, other.column
-    line = (factor, 0.0)
-    return Candidate(total.column, terms, min(max(equal, frequent), 1.0), "product", line, other.complement)
+    columns, line = tuple(part.column for part in terms), (factor, 0.0)
+    known = min(max(equal, frequent), 1.0)
+    return Candidate(total.column, columns, known, "product", line, terms[-1].complement)
