@@ -1,9 +1,9 @@
 """Products of two columns that discovery finds where nothing is declared: insured * rate / 100, hours * wage.
 
-    python bench/runs/products.py [--rows 2000 8000 30000] [--epsilon 1 3] [--repeats 3] [--without]
+    python bench/runs/products.py [--rows 2000 8000 30000] [--epsilon 1 3] [--repeats 3] [--apart] [--without]
 
-A made-up table of eleven products, six beside the columns that they are made of and five at the end, and
-eight columns that have nothing to do with them (42 in all) is released by `independent` with nothing
+A made-up table of twelve products, six beside the columns that they are made of and six at the end, and
+eight columns that have nothing to do with them (45 in all) is released by `independent` with nothing
 declared, delta 1e-9. A line a size and epsilon: how many of the products each release's schema holds in the
 mean, the share of synthetic rows in which a column is the product (to its rounding; with --without, when none
 is looked at), how many columns were coded by a product that is none, how many sums and products were looked
@@ -40,6 +40,7 @@ PRODUCTS: dict[str, tuple[tuple[str, ...], Make]] = {
     "cost": (("energy", "tariff"), lambda energy, tariff: energy * tariff / 100),
     "duty": (("customs", "levy"), lambda customs, levy: customs * levy / 1000),
     "total": (("each", "pieces", "off"), lambda each, pieces, off: each * pieces * (1 - off / 100)),
+    "gross": (("net", "vat"), lambda net, vat: net * (1 + vat / 100)),
 }
 """Products to the cent: of which columns, and how."""
 
@@ -79,6 +80,8 @@ def make_table(rows: int, seed: int) -> pa.Table:
     held |= {
         "each": wide(12.0, 0.9),
         "pieces": 1 + rng.poisson(4.0, rows),
+        "net": wide(150.0, 0.8),
+        "vat": some([0, 7, 19], [1, 3, 6]).astype(np.int64),
         "off": some([0, 3, 5, 10, 20], [5, 3, 3, 2, 1]).astype(np.int64),
     }
     for name, (bases, make) in PRODUCTS.items():
@@ -99,6 +102,13 @@ def make_table(rows: int, seed: int) -> pa.Table:
     order = [one for name in parts for one in (name, near.get(name)) if one]
     order += [*apart, *(name for name in PRODUCTS if name not in order)]
     return pa.table({name: (held | apart)[name] for name in order})
+
+
+def part_products(table: pa.Table, seed: int) -> pa.Table:
+    """The table with each product in rows of others: all sizes fit, and nothing holds."""
+    rng = np.random.default_rng(seed)
+    turned = {name: table[name].take(pa.array(rng.permutation(table.num_rows))) for name in PRODUCTS}
+    return pa.table({name: turned.get(name, table[name]) for name in table.column_names})
 
 
 def share_of_products(made: pa.Table) -> Array:
@@ -124,6 +134,7 @@ def main() -> None:
     parser.add_argument("--epsilon", nargs="*", type=float, default=[1.0, 3.0])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--apart", action="store_true", help="Put the products in rows of others.")
     parser.add_argument("--without", action="store_true", help="Look at no products.")
     options = parser.parse_args()
     choose, seconds = relations.find_products, [0.0]
@@ -139,6 +150,8 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for rows in options.rows:
         table = make_table(rows, options.seed)
+        if options.apart:
+            table = part_products(table, options.seed)
         for epsilon in options.epsilon:
             found = []
             for _ in range(options.repeats):

@@ -89,6 +89,19 @@ SUMS += [
         ("long", "money", ("small",), "product", 1.0, -1.8, 32.0),
     )
 ]
+SUMS += [
+    (
+        column,
+        base,
+        others,
+        Comparison("difference", joint="product", unit=0.01, factor=factor, share_of=whole),
+    )
+    for column, base, others, factor, whole in (
+        ("real", "small", ("single",), 1.0, 1.0),
+        ("money", "real", ("long", "small"), 0.01, 100.0),
+        ("small", "long", ("real",), 0.01, -100.0),
+    )
+]
 """A column, the columns whose sum, product or line it is compared with, and how."""
 
 

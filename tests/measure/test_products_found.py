@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from margrave import Synthesizer, Unit
-from margrave.measure.discovery.between.links import Candidate, choose_sums
+from margrave.measure.discovery.between.links import Candidate, choose_sums, pair_up
 from margrave.measure.discovery.between.products import find_products
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.schema.columns import Binned, Integer, Real, Relative
@@ -84,14 +84,14 @@ def test_steps_and_sizes_say_what_may_be_a_product() -> None:
     columns = [column for column in plain if isinstance(column, Binned)]
     found = {
         (one.total.name, *sorted(part.name for part in one.parts))
-        for one in find_products(columns, [], [], 99)
+        for one in find_products(columns, [], [], 1.0, 99)
     }
     assert ("amount", "count", "price") in found
     assert ("count", "amount", "price") not in found  # whole numbers are no product of cents
     assert not [entry for entry in found if entry[0] == "age"]
-    fixed = find_products(columns, [], [], 99, ("amount",))
+    fixed = find_products(columns, [], [], 1.0, 99, ("amount",))
     assert "amount" not in {one.total.name for one in fixed}
-    assert find_products(columns, [], [], 0) == []
+    assert find_products(columns, [], [], 1.0, 0) == []
 
 
 def test_columns_of_zeros_are_no_products_of_each_other() -> None:
@@ -116,13 +116,97 @@ def column(name: str, quantiles: tuple[float, ...], step: float) -> Binned:
     return Real(name=name, edges=quantiles, fine=quantiles, weights=(1.0,) * 4, grids=grids, missing=False)
 
 
+def plain_products(columns: list[Binned]) -> set[tuple[str, ...]]:
+    """Totals and parts of the candidates without a factor."""
+    found = find_products(columns, [], [], 1.0, 99)
+    return {(one.total.name, *(part.name for part in one.parts)) for one in found if one.line == (1.0, 0.0)}
+
+
 def test_a_product_is_on_no_finer_step_than_its_factors() -> None:
     factors = [column("a", (10, 20, 30, 40, 60), 1), column("b", (5, 8, 10, 12, 20), 1)]
     ends = (80, 170, 300, 460, 900)
-    assert len(find_products([*factors, column("c", ends, 1)], [], [], 9)) == 1
-    assert find_products([*factors, column("c", ends, 0.01)], [], [], 9) == []
+    assert plain_products([*factors, column("c", ends, 1)]) == {("c", "a", "b")}
+    assert plain_products([*factors, column("c", ends, 0.01)]) == set()
     halves = [factors[0], column("b", (5, 8, 10, 12, 20), 0.01)]
-    assert len(find_products([*halves, column("c", ends, 0.01)], [], [], 9)) == 1
+    assert plain_products([*halves, column("c", ends, 0.01)]) == {("c", "a", "b")}
+
+
+def test_the_first_look_says_which_products_there_are_none() -> None:
+    factors = [column("a", (10, 20, 30, 40, 60), 1), column("b", (5, 8, 10, 12, 20), 1)]
+    columns = [*factors, column("c", (80, 170, 300, 460, 900), 1)]
+    pair = next(one for one in pair_up(columns, 9) if {one.base.name, one.column.name} == {"a", "c"})
+    starts = pair.edges[:-1]
+    beyond = starts > 0.0 if pair.column.name == "c" else starts < 0.0
+    for rows, held in ((beyond, 1), (starts == 0.0, 0)):
+        # The product is above its first part in each row, as b is above 1.
+        counts = np.append(1000.0 * rows / rows.sum(), np.zeros(3))
+        found = find_products(columns, [pair], [counts], 1.0, 99)
+        same = [one for one in found if one.total.name == "c" and one.line == (1.0, 0.0)]
+        assert len(same) == held
+
+
+def test_what_one_frequent_value_explains_is_no_product() -> None:
+    factors = [column("a", (10, 20, 30, 40, 60), 1), column("b", (5, 8, 10, 12, 20), 1)]
+    total = column("c", (80, 170, 300, 460, 900), 1)
+    for exact, held in ((0.85, 0), (0.98, 1)):
+        counts = np.array([1000 * (1 - exact), 1000 * exact, 0.0, 0.0, 0.0, 0.0])
+        assert len(choose_sums([Candidate(total, tuple(factors), 0.7, "product")], [counts], 5.0)) == held
+
+
+def sales(rows: int, seed: int = 0) -> pa.Table:
+    """A premium by its rate, a bonus often 0, a discount, a tax put on, three parts, minutes of hours."""
+    rng = np.random.default_rng(seed)
+    insured = 1000 * rng.lognormal(4.6, 0.6, rows).round()
+    rate = rng.choice([0.25, 0.35, 0.5, 0.75], rows)
+    salary, bonus = 100 * rng.normal(480, 90, rows).round(), rng.choice([0, 0, 5, 10, 12, 15], rows)
+    price, discount = rng.lognormal(4.0, 0.7, rows).round(2), rng.choice([0, 0, 0.05, 0.1, 0.25], rows)
+    each, pieces = rng.lognormal(2.5, 0.9, rows).round(2), 1 + rng.poisson(4.0, rows)
+    off, minutes = rng.choice([0, 0, 3, 5, 10, 20], rows), 15 * rng.integers(4, 40, rows)
+    wage, vat = rng.normal(19, 4, rows).clip(9).round(2), rng.choice([0, 7, 19, 19], rows)
+    net = rng.lognormal(5.0, 0.8, rows).round(2)
+    held = {
+        "insured": insured.astype(int), "rate": rate, "premium": insured * rate / 100,
+        "salary": salary.astype(int), "bonus": bonus, "paid": salary * bonus / 100,
+        "list": price, "discount": discount, "price": price * (1 - discount),
+        "each": each, "pieces": pieces, "off": off, "total": each * pieces * (100 - off) / 100,
+        "minutes": minutes, "wage": wage, "pay": minutes * wage / 60,
+        "net": net, "vat": vat, "gross": net * (100 + vat) / 100,
+    }  # fmt: skip
+    made = ("premium", "paid", "price", "total", "pay", "gross")
+    return pa.table({n: np.round(v + 1e-9, 2) if n in made else v for n, v in held.items()})
+
+
+def test_factors_zeros_and_shares_are_found_and_kept_to_the_cent() -> None:
+    schema, _, made = fit(sales(20_000), 3.0)
+    words = {
+        "premium": "insured * rate / 100",
+        "paid": "salary * bonus / 100",
+        "price": "list * (1 - discount)",
+        "total": "each * pieces * (100 - off) / 100",
+        "pay": "minutes * wage / 60",
+        "gross": "net * (100 + vat) / 100",
+    }
+    found = {c.name: c.base_words for c in schema.columns if isinstance(c, Relative) and c.others}
+    assert found == words
+    for name, text in words.items():
+        values = {n: made[n].to_numpy().astype(float) for n in made.column_names}
+        exact = eval(text, {}, values)  # noqa: S307 - of the words above
+        assert (np.abs(values[name] - exact) <= 0.005 + 1e-6).mean() > 0.9
+
+
+def test_columns_of_the_same_sizes_in_other_rows_are_no_products() -> None:
+    table, rng = sales(20_000), np.random.default_rng(1)
+    made = ("premium", "paid", "price", "total", "pay", "gross")
+    table = pa.table(
+        {
+            n: table[n].take(pa.array(rng.permutation(20_000))) if n in made else table[n]
+            for n in table.column_names
+        }
+    )
+    for epsilon in (1.0, 3.0):
+        schema, asked, _ = fit(table, epsilon)
+        assert len(asked) == 1
+        assert not [c.sentence for c in schema.columns if isinstance(c, Relative) and c.others]
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,7 @@ def order(**more: Any) -> Schema:
                 others=("price",),
                 joint="product",
                 own=own,
-                part=EXACT,
-                **plain | more,
+                **{"part": EXACT} | plain | more,
             ),
         )
     )
@@ -78,6 +77,40 @@ def test_a_rounded_product_counts_as_exact_and_others_do_not() -> None:
     codes = open_source(table)[0].bind(schema).encoded.column("amount")
     # 3 x .335 is 1.005: a half is rounded either way.
     assert codes.tolist() == [1, 1, 2, 0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("factor", "whole", "words"),
+    [
+        (0.01, 0.0, "amount is count * price / 100"),
+        (1.0, 1.0, "amount is count * (1 - price)"),
+        (0.01, 100.0, "amount is count * (100 - price) / 100"),
+        (0.01, -100.0, "amount is count * (100 + price) / 100"),
+        (1 / 1200, 0.0, "amount is count * price / 1200"),
+    ],
+)
+def test_products_with_a_factor_and_of_what_a_share_leaves(factor: float, whole: float, words: str) -> None:
+    exact = Real(name="amount", edges=(0.0, float(np.nextafter(0.0, 1.0))), missing=False, strict=False)
+    schema, rows = order(part=exact, factor=factor, share_of=whole), 2_000
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, c.size, rows).astype(code_dtype(c.size)) for c in schema.attributes]
+    table = decode(Encoded(schema.domain, tuple(codes)), schema, rng)
+    count, price, amount = (table[name].to_numpy() for name in ("count", "price", "amount"))
+    rest = whole - price if whole > 0 else price - whole
+    assert (np.abs(amount - count * rest * factor) <= 0.005 + 1e-9).all()
+    assert (amount == np.round(amount, 2)).all()
+    column = schema["amount"]
+    assert isinstance(column, Relative)
+    assert column.relation == words
+    assert Schema.from_json(schema.to_json()) == schema
+    held = open_source(table)[0].bind(schema.absorb_outside()).encoded.column("amount")
+    assert (held == 0).all()
+
+
+def test_shares_are_of_products_only() -> None:
+    for wrong in ({"joint": "sum"}, {"joint": "product", "share_of": float("nan")}):
+        with pytest.raises(SchemaError, match="share_of"):
+            Comparison("difference", **{"share_of": 100.0} | wrong)  # type: ignore[arg-type]
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(1, 4))

@@ -135,6 +135,15 @@ def test_products_and_bases_that_are_relative_themselves() -> None:
     z = 2.0 * numbers(NET)[:, None, None] + 1.0 + numbers(part)[None, None, :]
     y = 0.5 * (z * numbers(FEE)[None, :, None])[..., None] + numbers(APART)
     assert estimate_mean(release, "y", of="table").value == pytest.approx((joint * y).sum() / joint.sum())
+    for whole in (100.0, -100.0):
+        rest = relative(others=("fee",), joint="product", factor=0.01, share_of=whole)
+        columns = (NET, FEE, rest)
+        rows = counts(columns)
+        release = release_of(columns, rows, [("net", "fee"), ("y",)])
+        left = 100.0 - numbers(FEE) if whole > 0.0 else 100.0 + numbers(FEE)
+        y = 0.01 * np.outer(numbers(NET), left)
+        mean = (rows.sum(axis=2) * y).sum() / rows.sum()
+        assert estimate_mean(release, "y", of="table").value == pytest.approx(mean)
     twice = relative(base="z", others=("net",))
     columns = (NET, gross, twice)
     joint = counts(columns)

@@ -4,7 +4,7 @@ A column found to be a payment of .4 to 1 times the charge, a total of net and t
 has codes of quotients or differences (`schema.columns.relative`). In rows that have such a code it is
 
     factor * (base + ... + base) + offset + difference, factor * base * base + offset + difference,
-    factor * base * (complement - base) + offset + difference, or base * quotient,
+    factor * base * (whole - base) + offset + difference, or base * quotient,
 
 so its sum is one of products of the bases' numbers and of those of its own codes, and the mean follows from
 tables of the bases with these codes (`tables.means`). A base that is itself relative takes the place of its
@@ -82,8 +82,8 @@ def _expand(schema: Schema, column: Relative) -> Form:
         if _is_single(part):
             return _scale(bases[0], float(part.scores[0]))
         return _multiply(column, bases[0], ((Product((column.name,), (part,)),), 0.0))
-    if column.complement:
-        bases[-1] = _add(_scale(bases[-1], -1.0), ((), column.complement))
+    if whole := column.share_of:
+        bases[-1] = _add(_scale(bases[-1], -1.0 if whole > 0.0 else 1.0), ((), abs(whole)))
     joined = bases[0]
     for base in bases[1:]:
         joined = _multiply(column, joined, base) if column.joint == "product" else _add(joined, base)

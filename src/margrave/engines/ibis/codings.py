@@ -35,6 +35,7 @@ from margrave.schema.columns.relative import (
     MOST_TERMS,
     ROUNDING,
     Comparison,
+    apply_share,
 )
 from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode_column, likeliest
@@ -294,8 +295,7 @@ def _join_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
     else:
         limit = _limit_factors if comparison.joint == "product" else _limit_numbers
         held, form = [limit(term.number) for term in terms], "float"
-        if comparison.complement:
-            held[-1] = number(comparison.complement) - held[-1]
+        held[-1] = apply_share(comparison.share_of, held[-1])
     value, absent = held[0], terms[0].value.isnull()
     for term, number_held in zip(terms[1:], held[1:], strict=True):
         value = value * number_held if comparison.joint == "product" else value + number_held

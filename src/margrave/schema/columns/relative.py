@@ -64,8 +64,8 @@ class Comparison:
         unit: What products and lines are rounded to: differences from one up to half of it are 0, too.
         factor: What the column, sum or product is multiplied by, not 0.
         offset: What is added to that. With a factor but 1 or an offset but 0 the base is a *line* of it.
-        complement: What the last column of a product is taken from, as a discount is from 1 or, in percent,
-            from 100; 0 for none.
+        share_of: The whole that the last column of a product is a share of, 1 or 100 say, taken off as
+            a discount is; below 0 one that it is added to, as a tax is; 0 where it is no share.
     """
 
     how: str
@@ -76,7 +76,7 @@ class Comparison:
     unit: float = 0.0
     factor: float = 1.0
     offset: float = 0.0
-    complement: float = 0.0
+    share_of: float = 0.0
 
     def __post_init__(self) -> None:
         within = 1.0 / MAX_FACTOR <= abs(self.factor) <= MAX_FACTOR and abs(self.offset) <= MAX_FACTOR
@@ -94,9 +94,9 @@ class Comparison:
             raise SchemaError(invalid("how", asked, "Subtract it.", got=self.how))
         if self.joint == "product" and self.whole:
             raise SchemaError(invalid("whole", "false for products", "Multiply real numbers."))
-        if self.complement and (self.joint != "product" or not 0.0 < self.complement <= MAX_FACTOR):
-            remedy = "Leave it out for none."
-            raise SchemaError(invalid("complement", "above 0, of a product", remedy, got=self.complement))
+        if self.share_of and (self.joint != "product" or not abs(self.share_of) <= MAX_FACTOR):
+            limit = f"within {MAX_FACTOR:.3g}, and 0 but for products"
+            raise SchemaError(invalid("share_of", limit, "Leave it out.", got=self.share_of))
         if self.how not in HOW or (self.whole and self.how == "quotient"):
             raise SchemaError(invalid("how", f"one of {HOW}, quotients not whole", "Pick one.", got=self.how))
 
@@ -122,7 +122,7 @@ class Comparison:
         terms: Sequence[Binned],
         joint: str = "sum",
         line: tuple[float, float] = NO_LINE,
-        complement: float = 0.0,
+        share_of: float = 0.0,
     ) -> Comparison:
         """The difference of a number from the sum or product of others, or from a line of it.
 
@@ -131,7 +131,7 @@ class Comparison:
             terms: What the base is made of; one alone only for a line.
             joint: "sum" or "product".
             line: The factor and the offset; (1, 0) for no line.
-            complement: What the last term is taken from; 0 for none.
+            share_of: The whole that the last term is a share of; 0 for none.
 
         Raises:
             SchemaError: They are not all numbers, or more than MOST_TERMS.
@@ -144,7 +144,7 @@ class Comparison:
         rounded = joint == "product" or least == 1
         whole = not rounded and all(isinstance(one, Whole) for one in (column, *terms))
         unit = column.unit if rounded else 0.0
-        return cls("difference", column.read, "number", whole, joint, unit, *line, complement)
+        return cls("difference", column.read, "number", whole, joint, unit, *line, share_of)
 
     @property
     def is_line(self) -> bool:
@@ -177,14 +177,13 @@ class Comparison:
         return self.unit * (0.5 + 2.0**-20)
 
     def join_terms(self, terms: Sequence[Numbers]) -> Any:
-        """The sum or product of the readings of columns in their order, of the last one's complement where it
-        has one, or a line of it: shape [rows]."""
+        """The sum or product of the readings of columns in their order, or a line of it: shape [rows]."""
         if self.whole:
             most = LIMIT // MOST_TERMS
             return sum_in_turn([np.clip(_whole(term), -most, most) for term in terms])
         if self.joint == "product":
             *held, last = (_limit_factors(term) for term in terms)
-            found = np.multiply.reduce([*held, self.complement - last if self.complement else last])
+            found = np.multiply.reduce([*held, apply_share(self.share_of, last)])
         else:
             found = sum_in_turn([_plain(term) for term in terms])
         return found * self.factor + self.offset if self.is_line else found
@@ -204,6 +203,18 @@ def sum_in_turn(terms: Sequence[Any]) -> Any:
     for term in terms[1:]:
         found = found + term
     return found
+
+
+def apply_share(whole: float, share: Any) -> Any:
+    """What is left of a whole without a share of it; of one below 0, what it is with it: 1 - .15, 1 + .19.
+
+    Args:
+        whole: As `Comparison.share_of`; 0 leaves the share alone.
+        share: An array of numbers, or an expression of a backend.
+    """
+    if not whole:
+        return share
+    return whole - share if whole > 0.0 else share - whole
 
 
 def _limit_factors(values: Numbers) -> NDArray[np.float64]:
@@ -280,7 +291,7 @@ class Relative(Column):
         joint: "sum" or "product" of the base and the others.
         factor: What that, or the base alone, is multiplied by.
         offset: What is added then.
-        complement: What the last of several columns multiplied is taken from, 1 or 100 say; 0 for none.
+        share_of: The whole that the last of several columns multiplied is a share of, as in `Comparison`.
         how: "difference" or "quotient".
         base_read: As what the base is read, one of `schema.queries.READS`.
         own: The column by itself: its kind, spelling, rounding and range. Values are written as it says, and
@@ -313,7 +324,7 @@ class Relative(Column):
     joint: str = "sum"
     factor: float = 1.0
     offset: float = 0.0
-    complement: float = 0.0
+    share_of: float = 0.0
 
     def __post_init__(self) -> None:
         names = {self.name, *self.bases}
@@ -332,7 +343,7 @@ class Relative(Column):
         whole, joint = isinstance(self.part, Whole), self.joint if self.others or line != NO_LINE else ""
         unit = self.own.unit if joint == "product" or line != NO_LINE else 0.0
         read = self.own.read, self.base_read
-        return Comparison(self.how, *read, whole, joint, unit, *line, self.complement)
+        return Comparison(self.how, *read, whole, joint, unit, *line, self.share_of)
 
     @property
     def bases(self) -> tuple[str, ...]:
@@ -343,7 +354,8 @@ class Relative(Column):
     def base_words(self) -> str:
         """The base for reading, such as "net + tax" or "0.19 * net"."""
         *others, last = self.bases
-        last = f"({self.complement:.10g} - {last})" if self.complement else last
+        if self.share_of:
+            last = f"({abs(self.share_of):.10g} {'-' if self.share_of > 0.0 else '+'} {last})"
         words = (" * " if self.joint == "product" else " + ").join([*others, last])
         return _say_line(self, words) if self.comparison.is_line else words
 

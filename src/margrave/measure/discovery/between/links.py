@@ -70,7 +70,7 @@ class Link:
         others: Names of further columns that the base is made of.
         joint: "sum" or "product" of them all.
         line: The factor and the offset of a line of that.
-        complement: What the last of several columns is taken from, a share of 1 or of 100; 0 for none.
+        share_of: The whole that the last of several columns is a share of, as in `Comparison`.
     """
 
     base: str
@@ -80,7 +80,7 @@ class Link:
     others: tuple[str, ...] = ()
     joint: str = "sum"
     line: tuple[float, float] = NO_LINE
-    complement: float = 0.0
+    share_of: float = 0.0
 
     @property
     def is_total(self) -> bool:
@@ -239,7 +239,7 @@ class Candidate:
             or a line also that of the rows which are on it because of one frequent value.
         joint: "sum" or "product".
         line: The factor and the offset.
-        complement: What the last part is taken from, a share of 1 or of 100; 0 for none.
+        share_of: The whole that the last part is a share of, as in `Comparison`.
     """
 
     total: Binned
@@ -247,12 +247,12 @@ class Candidate:
     equal: float
     joint: str = "sum"
     line: tuple[float, float] = NO_LINE
-    complement: float = 0.0
+    share_of: float = 0.0
 
     @property
     def comparison(self) -> Comparison:
         """The difference of the total from the sum or product of its parts, or the line of it."""
-        return Comparison.with_terms(self.total, self.parts, self.joint, self.line, self.complement)
+        return Comparison.with_terms(self.total, self.parts, self.joint, self.line, self.share_of)
 
     @property
     def is_covered(self) -> bool:
@@ -396,7 +396,7 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
         base, *others = (part.name for part in chosen.parts)
         # A total that one of its parts is relative to already would close a circle.
         if name not in _above((base, *others), links):
-            constants = chosen.line, chosen.complement
+            constants = chosen.line, chosen.share_of
             links.append(Link(base, name, 0, exact, tuple(others), chosen.joint, *constants))
     return links
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from margrave.measure.discovery.between.links import MAX_WRONG_SHARE, Candidate, Pair, share_equal
 from margrave.schema.columns import Binned, Temporal
+from margrave.schema.columns.relative import apply_share
 from margrave.schema.constraints.draws import draw_overall
 
 Array = NDArray[np.float64]
@@ -33,8 +34,8 @@ rate, minutes and seconds of hours, cents and grams."""
 COMMON, RARE = (1.0, 1 / 100), 1.5
 """The usual ones among them, and how much nearer the quantiles have to be for another to come first; and for
 three parts."""
-COMPLEMENTS = (1.0, 1.0), (100.0, 1 / 100)
-"""What a share is taken from, written as .15 or as 15, and the factor of the product then."""
+WHOLES = ((1.0, 1.0), (100.0, 1 / 100), (-1.0, 1.0), (-100.0, 1 / 100))
+"""What shares written as .15, or as 15, are taken off or added to (`Comparison.share_of`), and the factor."""
 FACTOR_GAP = 0.7
 """Greatest distance of the medians' logarithms, added, from that of a product: a factor of two."""
 SPREADS = 0.3, 3.0
@@ -45,8 +46,9 @@ MOST_NEGATIVE, LEAST_POSITIVE = 0.1, 0.05
 """Greatest share of negative numbers in a column, and least one of numbers above 0."""
 SLACK = 0.05
 """Share of the rows by which zeros, and rows above another column, may be off from what a product has."""
-NEAR = 6
-"""Most columns that three parts and their product are apart."""
+NEAR, FAR = 6, 12
+"""Most columns that three parts and their product are apart; and those beyond which it makes no difference
+how far two and theirs are. The less that is, by its root, the sooner they are looked at."""
 Z = 3.0
 """Noise deviations by which such rows may be off as well."""
 LEAST_ROWS = 0.5
@@ -61,20 +63,20 @@ Sides = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A column, or a complement of it, as the released numbers have it.
+    """A column, or a whole less or with it, as the released numbers have it.
 
     Args:
         column: Of numbers.
         place: Where it stands in the table.
-        complement: What it is subtracted from; 0 for the column itself.
-        factor: The one factor that the complement's products have; 0 for any.
+        share_of: The whole that it is taken off, or added to, as in `Comparison`; 0 for the column itself.
+        factor: The one factor that products of that have; 0 for any.
         values: Numbers drawn from it, shape [draws].
         logs: LEVELS quantiles of the logarithms of those above 0, ascending.
     """
 
     column: Binned
     place: int
-    complement: float
+    share_of: float
     factor: float
     values: Array
     logs: Array
@@ -157,7 +159,7 @@ def find_products(
 
 
 def _describe(
-    column: Binned, place: int, values: Array, complement: float = 0.0, factor: float = 0.0
+    column: Binned, place: int, values: Array, share_of: float = 0.0, factor: float = 0.0
 ) -> _Part | None:
     """A part by numbers drawn of it; None where too few are above 0, or nearly all of these are alike."""
     positive = values[values > 0.0]
@@ -165,15 +167,15 @@ def _describe(
         return None
     logs = np.quantile(np.log(positive), (np.arange(LEVELS) + 0.5) / LEVELS)
     # A product by one number alone is a line.
-    return _Part(column, place, complement, factor, values, logs) if logs[-2] > logs[1] else None
+    return _Part(column, place, share_of, factor, values, logs) if logs[-2] > logs[1] else None
 
 
-def _take_complements(part: _Part) -> Iterator[_Part]:
-    """What a column leaves of 1, or of 100, if next to none of its numbers is below 0 or above that."""
-    for whole, factor in COMPLEMENTS:
-        inside = (part.values >= 0.0) & (part.values <= whole)
+def _take_shares(part: _Part) -> Iterator[_Part]:
+    """What wholes are without, or with, a column, if next to none of its numbers is below 0 or above them."""
+    for whole, factor in WHOLES:
+        inside = (part.values >= 0.0) & (part.values <= abs(whole))
         if inside.mean() >= 1.0 - MAX_WRONG_SHARE:
-            turned = _describe(part.column, part.place, whole - part.values, whole, factor)
+            turned = _describe(part.column, part.place, apply_share(whole, part.values), whole, factor)
             if turned is not None:
                 yield turned
 
@@ -191,10 +193,10 @@ def _rank(plain: Sequence[_Part], fixed: Collection[str]) -> list[tuple[_Part, t
 
 def _list_products(plain: Sequence[_Part]) -> Iterator[_Products]:
     """The products of all columns two by two, and of those three by three that stand near each other."""
-    parts = [*plain, *(turned for part in plain for turned in _take_complements(part))]
+    parts = [*plain, *(turned for part in plain for turned in _take_shares(part))]
     logs, at = np.array([part.logs for part in parts]), np.array([part.place for part in parts])
     one, other = np.triu_indices(len(parts), 1)
-    # The last term alone may be a complement.
+    # The last term alone may be taken off a whole.
     apart = (one < len(plain)) & (at[one] != at[other])
     terms = np.stack([one[apart], other[apart]], axis=1)
     joined = _multiply(logs[terms[:, 0]], logs[terms[:, 1]])
@@ -219,7 +221,7 @@ def _compare(total: _Part, products: _Products) -> Iterator[tuple[float, _Part, 
     able &= total.zeros >= zeros.max(axis=1) - SLACK
     able &= total.zeros <= zeros.sum(axis=1) + SLACK
     able &= products.collect(lambda part: part.rows).min(axis=1) >= LEAST_ROWS * total.rows
-    weights, fixed = np.sqrt(span), products.collect(lambda part: part.factor).max(axis=1)
+    weights, fixed = np.sqrt(np.minimum(span, FAR)), products.collect(lambda part: part.factor).max(axis=1)
     if places.shape[1] > 2:
         able, weights = able & (span <= NEAR), weights * RARE
     # Numbers of cents, times whole ones, are numbers of cents; rounding makes them no finer.
@@ -271,7 +273,7 @@ def _fits_pair(
     """Whether a product is above one of its parts, and below it, in as many rows as the other parts say."""
     one = terms[place]
     seen = sides.get((total.column.name, one.column.name))
-    if seen is None or one.complement:
+    if seen is None or one.share_of:
         return True
     more, less, off = seen
     others = [part.values for at, part in enumerate(terms) if at != place]
@@ -289,4 +291,4 @@ def _make_candidate(
     frequent = max(float(weights.max() / weights.sum()), total.zeros)
     columns, line = tuple(part.column for part in terms), (factor, 0.0)
     known = min(max(equal, frequent), 1.0)
-    return Candidate(total.column, columns, known, "product", line, terms[-1].complement)
+    return Candidate(total.column, columns, known, "product", line, terms[-1].share_of)

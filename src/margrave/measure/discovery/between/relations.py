@@ -362,7 +362,7 @@ def _join_links(
 def _comparison(column: Binned, bases: Sequence[Binned], link: Link) -> Comparison:
     """By quotient where a column stays on one side of a base that is positive and spread wide, else not."""
     if link.is_total:
-        return Comparison.with_terms(column, bases, link.joint, link.line, link.complement)
+        return Comparison.with_terms(column, bases, link.joint, link.line, link.share_of)
     (base,) = bases
     plain = Comparison.between(column, base)
     if plain.read != "number" or not link.sign or column.edge_array[0] < 0 or base.edge_array[0] < 0:
@@ -497,7 +497,7 @@ def _code_relation(
         joint=comparison.joint or "sum",
         factor=comparison.factor,
         offset=comparison.offset,
-        complement=comparison.complement,
+        share_of=comparison.share_of,
         base_read=base_read,
         how=comparison.how,
         own=dataclasses.replace(column, missing=bool(missing)),
