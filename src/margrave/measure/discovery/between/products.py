@@ -6,8 +6,8 @@ likeliest is told by how the logarithms of their released numbers are spread, an
 has a column above another: a premium is above what is insured where the rate is above 100 %, whatever else
 hangs together. The look at sums and products then shows how many rows have it exactly.
 
-Everything here is made from public things and released numbers only. None of the constants below but SPREADS
-was measured, unless that is said.
+Everything here is made from public things and released numbers only. Of the constants below RARE, SLACK, FAR,
+DRAWS and LEVELS were measured (bench/LOG.md, 2026-11-29), the others not.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from margrave.measure.discovery.between.links import MAX_WRONG_SHARE, Candidate, Pair, share_equal
 from margrave.schema.columns import Binned, Temporal
-from margrave.schema.columns.relative import apply_share
+from margrave.schema.columns.relative import MAX_FACTOR, apply_share
 from margrave.schema.constraints.draws import draw_overall
 
 Array = NDArray[np.float64]
 
-MOST_COLUMNS = 300
-"""Columns of which products are sought, the first ones: the triples of more would take seconds."""
+MOST_COLUMNS = 100
+"""Columns of which products are sought, the first ones: of more than this it would take many seconds."""
 FACTORS = (1.0, 1 / 100, 1 / 1000, 1 / 10_000, 1 / 12, 1 / 1200, 1 / 60, 1 / 3600, 12.0, 60.0, 100.0, 1000.0)
 """What a product may be multiplied by: for percent, per mille and basis points, a month's part of a yearly
 rate, minutes and seconds of hours, cents and grams."""
@@ -82,11 +82,6 @@ class _Part:
     logs: Array
 
     @property
-    def unit(self) -> float:
-        """The column's step."""
-        return self.column.unit
-
-    @property
     def zeros(self) -> float:
         """Share of the draws that are 0."""
         return float((self.values == 0.0).mean())
@@ -102,7 +97,6 @@ class _Part:
         return float(sum(self.column.weights or ()))
 
 
-@dataclass(frozen=True, slots=True)
 class _Products:
     """Products of columns that have nothing to do with each other.
 
@@ -112,14 +106,21 @@ class _Products:
         logs: LEVELS quantiles of the logarithms of each product, shape [products, LEVELS].
     """
 
-    parts: Sequence[_Part]
-    terms: NDArray[np.int64]
-    logs: Array
+    def __init__(self, parts: Sequence[_Part], terms: NDArray[np.int64], logs: Array) -> None:
+        def collect(measure: Callable[[_Part], float]) -> Array:
+            found: Array = np.array([measure(part) for part in parts], dtype=np.float64)[terms]
+            return found
 
-    def collect(self, measure: Callable[[_Part], float]) -> Array:
-        """A number of each term of each product, shape [products, terms]."""
-        found: Array = np.array([measure(part) for part in self.parts], dtype=np.float64)[self.terms]
-        return found
+        self.parts, self.terms, self.logs = parts, terms, logs
+        self.places = collect(lambda part: part.place)
+        self.ends = self.places.min(axis=1), self.places.max(axis=1)
+        zeros = collect(lambda part: float((part.values == 0.0).mean()))
+        self.zeros = zeros.max(axis=1), zeros.sum(axis=1)
+        self.spread = (collect(lambda part: part.width) ** 2).sum(axis=1)
+        self.rows = collect(lambda part: part.rows).min(axis=1)
+        self.unit = collect(lambda part: part.column.unit).prod(axis=1) * (1 - 1e-9)
+        self.factor = collect(lambda part: part.factor).max(axis=1)
+        self.middle = np.median(logs, axis=1)
 
 
 def find_products(
@@ -161,9 +162,10 @@ def find_products(
 def _describe(
     column: Binned, place: int, values: Array, share_of: float = 0.0, factor: float = 0.0
 ) -> _Part | None:
-    """A part by numbers drawn of it; None where too few are above 0, or nearly all of these are alike."""
+    """A part by numbers drawn of it; None where few are above 0, some too large, or nearly all alike."""
     positive = values[values > 0.0]
-    if (values < 0.0).mean() > MOST_NEGATIVE or len(positive) < LEAST_POSITIVE * len(values):
+    few = (values < 0.0).mean() > MOST_NEGATIVE or len(positive) < LEAST_POSITIVE * len(values)
+    if few or float(np.abs(values).max()) > MAX_FACTOR:
         return None
     logs = np.quantile(np.log(positive), (np.arange(LEVELS) + 0.5) / LEVELS)
     # A product by one number alone is a line.
@@ -180,15 +182,21 @@ def _take_shares(part: _Part) -> Iterator[_Part]:
                 yield turned
 
 
-def _rank(plain: Sequence[_Part], fixed: Collection[str]) -> list[tuple[_Part, tuple[_Part, ...], float]]:
+def _rank(plain: Sequence[_Part], fixed: Collection[str]) -> Iterator[tuple[_Part, tuple[_Part, ...], float]]:
     """Totals, the parts of each and the factor: those first whose logarithms are spread most alike."""
-    found: list[tuple[float, _Part, tuple[_Part, ...], float]] = []
-    for products in _list_products(plain):
-        for total in plain:
-            if total.column.name not in fixed:
-                found += _compare(total, products)
-    found.sort(key=lambda entry: entry[0])
-    return [(total, terms, factor) for _, total, terms, factor in found]
+    groups, found = list(_list_products(plain)), []
+    for place, total in enumerate(plain):
+        if total.column.name not in fixed:
+            for group, products in enumerate(groups):
+                far, rows, factors = _compare(total, products)
+                found.append(
+                    np.stack([far, np.full_like(far, place), np.full_like(far, group), rows, factors])
+                )
+    table = np.concatenate([np.empty((5, 0)), *found], axis=1)
+    for candidate in np.argsort(table[0], kind="stable"):
+        _, place, group, row, factor = table[:, candidate].tolist()
+        products = groups[int(group)]
+        yield plain[int(place)], tuple(products.parts[at] for at in products.terms[int(row)]), factor
 
 
 def _list_products(plain: Sequence[_Part]) -> Iterator[_Products]:
@@ -210,31 +218,30 @@ def _list_products(plain: Sequence[_Part]) -> Iterator[_Products]:
         yield _Products(parts, longer, _multiply(joined[near[first]], logs[last]))
 
 
-def _compare(total: _Part, products: _Products) -> Iterator[tuple[float, _Part, tuple[_Part, ...], float]]:
-    """The products that a column may be, with their factors, and how far its quantiles are from theirs."""
-    places, zeros = products.collect(lambda part: part.place), products.collect(lambda part: part.zeros)
-    ends = np.append(places, np.full((len(places), 1), total.place), axis=1)
-    span = np.ptp(ends, axis=1)
-    wide = total.width**2 / (products.collect(lambda part: part.width) ** 2).sum(axis=1)
-    able = (places != total.place).all(axis=1) & (wide >= SPREADS[0]) & (wide <= SPREADS[1])
+def _compare(total: _Part, products: _Products) -> tuple[Array, Array, Array]:
+    """How far a column is from the products that it may be, the rows of these in the table, and factors."""
+    first, last = products.ends
+    span = np.maximum(last, total.place) - np.minimum(first, total.place)
+    wide = total.width**2 / products.spread
+    able = (products.places != total.place).all(axis=1) & (wide >= SPREADS[0]) & (wide <= SPREADS[1])
     # Where a part is 0 so is the product, and nowhere else; where a part is missing there is none.
-    able &= total.zeros >= zeros.max(axis=1) - SLACK
-    able &= total.zeros <= zeros.sum(axis=1) + SLACK
-    able &= products.collect(lambda part: part.rows).min(axis=1) >= LEAST_ROWS * total.rows
-    weights, fixed = np.sqrt(np.minimum(span, FAR)), products.collect(lambda part: part.factor).max(axis=1)
-    if places.shape[1] > 2:
+    able &= (total.zeros >= products.zeros[0] - SLACK) & (total.zeros <= products.zeros[1] + SLACK)
+    able &= products.rows >= LEAST_ROWS * total.rows
+    weights = np.sqrt(np.minimum(span, FAR))
+    if products.terms.shape[1] > 2:
         able, weights = able & (span <= NEAR), weights * RARE
-    # Numbers of cents, times whole ones, are numbers of cents; rounding makes them no finer.
-    finest = products.collect(lambda part: part.unit).prod(axis=1) * (1 - 1e-9)
-    middles = np.median(total.logs) - np.median(products.logs, axis=1)
+    gaps, unit = np.median(total.logs) - products.middle, total.column.unit
+    found: list[tuple[Array, Array, Array]] = []
     for factor in FACTORS:
-        chosen = able & (np.abs(middles - math.log(factor)) <= FACTOR_GAP)
-        chosen &= (total.unit >= finest * factor) | (total.unit == 0.0)
-        held = np.flatnonzero(chosen & ((fixed == 0.0) | (fixed == factor)))
+        chosen = able & (np.abs(gaps - math.log(factor)) <= FACTOR_GAP)
+        # Numbers of cents, times whole ones, are numbers of cents; rounding makes them no finer.
+        chosen &= (unit >= products.unit * factor) | (unit == 0.0)
+        held = np.flatnonzero(chosen & ((products.factor == 0.0) | (products.factor == factor)))
         far = np.abs(total.logs - products.logs[held] - math.log(factor)).mean(axis=1)
         far *= weights[held] * (1.0 if factor in COMMON else RARE)
-        for distance, place in zip(far.tolist(), held, strict=True):
-            yield distance, total, tuple(products.parts[at] for at in products.terms[place]), factor
+        found.append((far, held.astype(np.float64), np.full(len(held), factor)))
+    far, rows, factors = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    return far, rows, factors
 
 
 def _multiply(left: Array, right: Array) -> Array:
@@ -278,7 +285,8 @@ def _fits_pair(
     more, less, off = seen
     others = [part.values for at, part in enumerate(terms) if at != place]
     differences = one.values * (np.multiply.reduce(others) * factor - 1.0)
-    above, below = (differences > total.unit / 2).mean(), (differences < -total.unit / 2).mean()
+    step = total.column.unit / 2
+    above, below = (differences > step).mean(), (differences < -step).mean()
     return bool(abs(above - more) <= off and abs(below - less) <= off)
 
 
