@@ -55,6 +55,20 @@ def test_an_amount_is_a_price_times_a_number_in_every_row() -> None:
     assert len(asked) == 1
 
 
+def test_sums_leave_room_for_products_in_a_wide_table() -> None:
+    rng = np.random.default_rng(2)
+    table = orders(20_000)
+    for place in range(16):
+        table = table.append_column(
+            f"other{place}", pa.array(rng.lognormal(1 + place / 4, 0.9, 20_000).round(2))
+        )
+    schema, (event,), _ = fit(table, 3.0)
+    assert event.what.startswith("comparisons of 200 columns")  # sums alone would fill the look
+    amount = schema["amount"]
+    assert isinstance(amount, Relative)
+    assert amount.base_words in ("count * price", "price * count")
+
+
 def test_numbers_apart_are_no_product() -> None:
     table = orders(20_000)
     rng = np.random.default_rng(1)
