@@ -168,7 +168,7 @@ def test_rules_public_columns_flags_and_columns_without_cells_are_left_alone() -
     assert found((AGES, flag), [table]) == []
 
 
-def test_of_numbers_before_dates_the_one_that_says_a_class_best_is_taken() -> None:
+def test_each_number_that_says_a_class_has_a_rule() -> None:
     by = classes()
     days = Date(
         name="born",
@@ -178,9 +178,14 @@ def test_of_numbers_before_dates_the_one_that_says_a_class_best_is_taken() -> No
         missing=False,
     )
     tables = [*measured(days, by, age_groups), *measured(AGES, by, age_groups, sigma=9.0)]
-    (rule,) = found((days, AGES, by), tables)
-    assert isinstance(rule, Within)
-    assert rule.column == "age"
+    rules = found((days, AGES, by), tables)
+    assert [rule.names for rule in rules] == [("group", "age"), ("group", "born")]
+    schema = add_classes(Schema((days, AGES, by)), tables)
+    made = decode(encoded_of(schema), schema, np.random.default_rng(1))
+    groups = made["group"].to_pylist()
+    assert age_groups(made["age"].to_numpy()) == groups
+    days_of = made["born"].cast(pa.int32()).to_numpy()
+    assert np.mean([one == other for one, other in zip(age_groups(days_of), groups, strict=True)]) > 0.9
 
 
 RULE = Within(

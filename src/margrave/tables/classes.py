@@ -48,23 +48,10 @@ THOUSANDS = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
 NUMBER = re.compile(r"\d[\d.,' ]*\d|\d")
 
 
-@dataclass(frozen=True, slots=True)
-class _Classes:
-    """Where classes end, as a measured table shows.
-
-    Args:
-        rule: What follows.
-        off: Share of the rows that are in other cells, above what noise makes of it.
-    """
-
-    rule: Within
-    off: float
-
-
 def add_classes(
     schema: Schema, measurements: Sequence[NoisyMarginal], left_alone: Collection[str] = ()
 ) -> Schema:
-    """The schema with a rule for each column of classes: with the number that says them best.
+    """The schema with a rule for each column of classes and each number that says them.
 
     Args:
         schema: Of the release.
@@ -74,7 +61,7 @@ def add_classes(
     held = {*find_ruled(schema.rules), *left_alone}
     pairs = {m.clique for m in measurements if len(m.clique) == 2 and held.isdisjoint(m.clique)}
     tables: PooledTables | None = None
-    found: dict[str, _Classes] = {}
+    found: list[Within] = []
     for pair in sorted(pairs):
         columns = [schema[name] for name in pair]
         for number, by in (columns, columns[::-1]):
@@ -84,16 +71,9 @@ def add_classes(
             tables = tables or PooledTables(schema.domain, measurements)
             clique = number.name, by.name
             classes = _compare(number, by, tables.table(clique), tables.variances(clique))
-            # A number before a date: of an age and a date of birth the age is what classes are made of.
-            if classes is not None and _rank(classes, schema) < _rank(found.get(by.name), schema):
-                found[by.name] = classes
-    return Schema(schema.columns, (*schema.rules, *(one.rule for _, one in sorted(found.items()))))
-
-
-def _rank(classes: _Classes | None, schema: Schema) -> tuple[bool, float]:
-    if classes is None:
-        return True, math.inf
-    return isinstance(schema[classes.rule.column], Temporal), classes.off
+            if classes is not None:
+                found.append(classes)
+    return Schema(schema.columns, (*schema.rules, *found)) if found else schema
 
 
 def _has_cells(column: Binned) -> bool:
@@ -107,7 +87,7 @@ def _may_be_classes(column: object) -> bool:
     return 2 <= len(column.values) <= MOST_CLASSES
 
 
-def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> _Classes | None:
+def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> Within | None:
     """The classes that a table [codes of the number, codes of the column] shows; None if they are none.
 
     Args:
@@ -150,7 +130,7 @@ def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> _C
     ranges = zip((values[code] for code in order.tolist()), (None, *bounds), (*bounds, None), strict=True)
     triples = tuple((value, low, split.before(high)) for value, low, high in ranges)
     share = round(1.0 - off, 4), round(max(most - off, 1e-4), 4)
-    return _Classes(Within(number.name, by.name, triples, share=share), off)
+    return Within(number.name, by.name, triples, share=share)
 
 
 def _order_classes(counts: Floats, noise: Floats, labels: Sequence[str]) -> NDArray[np.intp] | None:

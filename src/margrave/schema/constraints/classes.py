@@ -108,6 +108,8 @@ def follow_numbers(
 ) -> dict[str, Codes]:
     """The codes of columns of classes whose numbers are in other ranges, with those of the ranges.
 
+    Of several numbers the first one that a row's class is not the one of says it.
+
     Args:
         encoded: The rows.
         schema: Their schema.
@@ -121,7 +123,8 @@ def follow_numbers(
         if not isinstance(rule, Within) or rule.about_codes or rule.by in given:
             continue
         by, column = schema[rule.by], schema[rule.column]
-        own = found.get(rule.by, codes.get(rule.by, encoded.column(rule.by)))
+        before = codes.get(rule.by, encoded.column(rule.by))
+        own = found.get(rule.by, before)
         if rule.column in linked:
             drawn = linked[rule.column]
         elif rule.column in numbers:
@@ -132,7 +135,7 @@ def follow_numbers(
         low, high = read_ranges(by, column, rule)
         told = _find_code(drawn.numbers, low, high)
         held = np.isfinite(low) | np.isfinite(high)
-        wrong = held[own] & ~drawn.absent & (told >= 0)
+        wrong = held[own] & ~drawn.absent & (told >= 0) & (own == before)
         wrong &= (drawn.numbers < low[own]) | (drawn.numbers > high[own])
         found[rule.by] = np.where(wrong, told, own).astype(own.dtype)
     return found
