@@ -307,3 +307,17 @@ def test_noise_far_out_does_not_ruin_the_mean_of_a_difference() -> None:
         # and so the mean itself, hangs on the ranges of both dates, which noise moves.
         assert stay[stay > 31].sum() < 0.1 * len(stay)
         assert np.percentile(stay, 99) < 16
+
+
+def test_a_total_is_the_sum_of_its_parts_and_its_mean_a_line_of_it() -> None:
+    rng = np.random.default_rng(0)
+    marks = rng.integers(0, 101, (4, 20_000))
+    names = [f"mark{place}" for place in range(4)]
+    table = pd.DataFrame(dict(zip(names, marks, strict=True)) | {"total": marks.sum(axis=0)})
+    # Either says the other, so that the total might be four times the mean and not the sum.
+    table.insert(0, "score", rng.normal(50.0, 9.0, 20_000).round(1))
+    table["mean"] = (table["total"] / 4).round(1)
+    for seed in range(2):
+        found = relatives(discover(table, seed=seed)[0])
+        assert set(found["total"].bases) == set(names)
+        assert found["mean"].bases in (("total",), tuple(names))

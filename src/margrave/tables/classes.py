@@ -30,9 +30,10 @@ Floats = NDArray[np.float64]
 
 LEAST_BINS, MOST_CLASSES = 4, 24
 """Bins of a number at least, and classes at most. With three bins what is near a number was taken for it."""
-MOST_OFF = 0.15
-"""Share of the rows, a deviation of its noise included, that may be in other cells than of classes. On tables
-of `bench/runs/classes.py` up to .14 of true ones from 8,000 rows on, and .2 and more of what is near."""
+MOST_OFF, MOST_UNSURE = 0.08, 0.15
+"""Share of the rows that may be in other cells than of classes, and the same with a deviation of its noise.
+On tables of `bench/runs/classes.py` .06 and .07 of true ones at most from 8,000 rows on, and .2 and more of
+what is near; a lift that all high houses have, and some others, is off by .14."""
 LEAST_APART = 0.3
 """Share by which a table of two columns that have nothing to do with each other differs from that of classes,
 at least: else anything would do."""
@@ -78,6 +79,8 @@ def add_classes(
 
 def _has_cells(column: Binned) -> bool:
     able = not isinstance(column, Temporal) or isinstance(column, Date)
+    # Of keys each row has one of its own, whatever its class.
+    able = able and not getattr(column, "unique", False)
     return able and column.attribute and column.present >= LEAST_BINS and sum(column.weights or ()) > 0
 
 
@@ -124,7 +127,7 @@ def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> Wi
     doubt = math.sqrt(2.0 * float(np.square(noise).sum()))
     off, most = (0.5 * math.sqrt(counts.size * one) / rows for one in (squares, squares + doubt))
     chance = 0.5 * float(np.abs(apart - expected).sum()) / rows
-    if most > MOST_OFF or chance < LEAST_APART:
+    if off > MOST_OFF or most > MOST_UNSURE or chance < LEAST_APART:
         return None
     bounds = [split.bound(end) for end in ends]
     ranges = zip((values[code] for code in order.tolist()), (None, *bounds), (*bounds, None), strict=True)

@@ -204,9 +204,10 @@ class Calendar:
         bases = {name for column in schema.columns if isinstance(column, Relative) for name in column.bases}
         held = _find_held(schema) | bases
         scored = self._list_names(schema, dates, held)
-        for name, numbers in self._draw_numbers(schema, held):
+        for name, numbers in self._draw_numbers(schema, _find_held(schema)):
             scored += _compare_parts(name, numbers, parts)
-            scored += _compare_times(name, numbers, times)
+            # Where other columns are coded by a number, a date follows it, but not one of two.
+            scored += _compare_times(name, numbers, times) if name not in bases else []
         scored.sort(key=lambda entry: entry[0])
         return [rule for _, rule in scored]
 

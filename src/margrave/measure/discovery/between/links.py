@@ -379,6 +379,8 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
         if evident and exact >= candidate.least * rows - sigma:
             held.setdefault(candidate.total.name, []).append((exact, candidate))
     links: list[Link] = []
+    lines = {(one.total.name, _only_base(one)) for sums in held.values() for _, one in sums}
+    mutual = {pair for pair in lines if pair[::-1] in lines}
 
     def rank(entry: tuple[float, Candidate]) -> float:
         # Of two columns that each follow from the other, one that may be missing is drawn by one that is not,
@@ -388,6 +390,10 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
     for name, sums in sorted(held.items(), key=lambda entry: -max(map(rank, entry[1]))):
         best = max(exact for exact, _ in sums)
         near = [entry for entry in sums if entry[0] >= best - Z_SUM * sigma]
+        # What is a line of a column that is a line of it as well may also be drawn as a sum of others, and
+        # that column by it: a total of marks, and their mean by the total.
+        apart = [entry for entry in near if (name, _only_base(entry[1])) not in mutual]
+        near = apart or near
         simplest = min(map(_count_constants, near))
         near = [entry for entry in near if _count_constants(entry) == simplest]
         # Those that are asked for first are the rounder ones.
@@ -399,6 +405,11 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
             constants = chosen.line, chosen.share_of
             links.append(Link(base, name, 0, exact, tuple(others), chosen.joint, *constants))
     return links
+
+
+def _only_base(candidate: Candidate) -> str:
+    """The name of the one column that a candidate is a line of; empty where it is made of several."""
+    return candidate.parts[0].name if len(candidate.parts) == 1 else ""
 
 
 def _count_constants(entry: tuple[float, Candidate]) -> tuple[int, bool]:
