@@ -20,6 +20,7 @@ from margrave.evaluation.metrics.findings import FINDING_KINDS, share_kept
 from margrave.evaluation.review import held_rows
 from margrave.evaluation.rows import observed_schema
 from margrave.evaluation.score import Score
+from margrave.schema.calendar import Instant, count_units
 from margrave.schema.columns import Categorical, Integer
 from margrave.schema.encode import encode
 from margrave.schema.schema import Schema
@@ -226,6 +227,21 @@ def test_more_rows_that_agree_are_no_loss_and_what_is_so_by_chance_is_none() -> 
         table["left"] = table["came"]
         table["stay"] = 0
     assert not [name for name in look(made, real).parts if name.startswith("times")]
+
+
+@pytest.mark.parametrize(("unit", "length"), [("years", 365.2425), ("months", 30.436875), ("days", 1.0)])
+def test_ages_on_a_fixed_day_are_told_by_the_date(unit: str, length: float) -> None:
+    rng = np.random.default_rng(0)
+    day = 19_904  # 2024-06-30
+    born = day - rng.integers(0, int(60 * length), 4_000)
+    until = Instant.of(np.array([day]), clock=False)
+    age = count_units(Instant.of(born, clock=False), until, unit, np.floor_divide)
+    real = pd.DataFrame({"born": born.astype("datetime64[D]").astype("datetime64[s]"), "age": age})
+    name = f"times: age is the {unit} from born to 2024-06-30"
+    assert look(real, real).parts[name] == 1.0
+    apart = real.assign(age=rng.permutation(age))
+    assert look(apart, real).parts[name] < 0.1
+    assert not [one for one in look(real, apart).parts if one.startswith("times")]
 
 
 def test_names_of_a_weekday_or_a_month_are_told_by_the_date() -> None:

@@ -6,6 +6,7 @@ the `divide` that is handed in, and all else is sums and products.
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +65,19 @@ def is_possible(part: str, number: int) -> bool:
 def list_parts(clock: bool) -> tuple[str, ...]:
     """The parts that dates have, and moments with `clock`."""
     return PARTS if clock else tuple(part for part in PARTS if part != "hour")
+
+
+def find_date(day: int) -> datetime.date:
+    """The date that is so many days after 1970-01-01; day lies within the years 1 to 9999."""
+    return datetime.date(1970, 1, 1) + datetime.timedelta(days=day)
+
+
+def rank_day(day: int) -> int:
+    """How round a day is: 0 for the first or last of a year, then half years, quarters and months; or 4."""
+    ends = (find_date(one) for one in (day, min(day + 1, LAST_DAY)))
+    begins = [one.month for one in ends if one.day == 1]
+    periods = enumerate((12, 6, 3, 1))
+    return min((rank for rank, months in periods for m in begins if (m - 1) % months == 0), default=4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,26 @@ from numpy.typing import NDArray
 
 from margrave.evaluation.metrics.findings import ROWS_TRIED, SLACK, Finding, share_kept
 from margrave.evaluation.metrics.orders import OrderedColumn
-from margrave.schema.calendar import PARTS, UNITS, Instant, list_parts
-from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed
+from margrave.schema.calendar import (
+    DAY_UNITS,
+    FIRST_DAY,
+    LAST_DAY,
+    PARTS,
+    UNITS,
+    Instant,
+    find_date,
+    find_range,
+    list_parts,
+    rank_day,
+)
+from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed
 
 Numbers = NDArray[np.float64]
 
 MIN_TOLD = 0.95
 """Least share of real rows in which a number is what dates say."""
+MOST_UNITS, MOST_DAYS = 1e6, 400
+"""Numbers beyond it are no times to a fixed day; and most days of which the roundest is taken."""
 MAX_BY_CHANCE = 0.5
 """Largest share of rows in which it would be with the dates of other rows."""
 
@@ -40,10 +53,47 @@ def find_times(columns: Sequence[OrderedColumn]) -> list[Finding]:
             for rule, one in zip(rules, told, strict=True)
         ]
         best = int(np.argmax(shares)) if shares else 0
-        if shares and shares[best] >= MIN_TOLD - SLACK:
-            finding = _compare(number, rules[best], dates)
-            found += [finding] if finding is not None else []
+        held = shares[best] if shares else 0.0
+        rule = rules[best] if held >= MIN_TOLD - SLACK else _find_age(number, heads)
+        finding = _compare(number, rule, dates) if rule is not None else None
+        found += [finding] if finding is not None else []
     return found
+
+
+def _find_age(number: OrderedColumn, heads: dict[str, tuple[Instant, NDArray[np.bool_]]]) -> Age | None:
+    """The rule that a number is the time from a date to the fixed day that most rows say, if nearly all do."""
+    if number.scale != "number":
+        return None
+    values = number.real[:ROWS_TRIED]
+    best, found = MIN_TOLD - SLACK, None
+    for name, (instants, there) in heads.items():
+        both = there & (np.abs(values) <= MOST_UNITS) & (values == np.floor(values))
+        rows = int((there & ~np.isnan(values)).sum())
+        if not both.any():
+            continue
+        own = Instant(*(getattr(instants, part)[both] for part in Instant.__slots__))
+        for unit in DAY_UNITS:
+            day, agreeing = _find_day(*find_range(own, values[both].astype(np.int64), unit, ahead=True))
+            if agreeing / rows > best:
+                best, found = agreeing / rows, Age("", name, find_date(day).isoformat(), unit)
+    return found
+
+
+def _find_day(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[int, int]:
+    """The day that most ranges hold, the roundest of such days, and how many do.
+
+    Args:
+        first, last: The first and the last day of each range, shape [rows] each.
+    """
+    starts = np.unique(np.concatenate([first, last + 1]))
+    begun = np.searchsorted(np.sort(first), starts, side="right")
+    ended = np.searchsorted(np.sort(last), starts, side="left")
+    counts = begun - ended
+    place = int(np.argmax(counts))
+    end = int(starts[place + 1]) if place + 1 < len(starts) else int(starts[place]) + 1
+    low, high = max(int(starts[place]), FIRST_DAY), min(end - 1, LAST_DAY, int(starts[place]) + MOST_DAYS)
+    day = min(range(low, max(high, low) + 1), key=rank_day, default=low)
+    return min(max(day, FIRST_DAY), LAST_DAY), int(counts[place])
 
 
 def _may_be(number: OrderedColumn, rule: CalendarRule) -> bool:

@@ -26,9 +26,6 @@ from margrave.schema.calendar import (
 )
 from margrave.schema.constraints.rule import Rule, take_scalars
 
-EPOCH = datetime.date(1970, 1, 1).toordinal()
-"""The number of 1970-01-01 among all days."""
-
 
 @dataclass(frozen=True, slots=True)
 class CalendarRule(Rule):
@@ -202,7 +199,7 @@ class Age(DateRule):
     def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
         """See `CalendarRule.tell_number`."""
         day = datetime.date.fromisoformat(self.day)
-        until = Instant(day.toordinal() - EPOCH, 0, day.year, day.month, day.day)
+        until = Instant((day - datetime.date(1970, 1, 1)).days, 0, day.year, day.month, day.day)
         return count_units(instants[0], until, self.unit, divide)
 
 

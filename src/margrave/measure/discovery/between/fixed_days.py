@@ -10,7 +10,6 @@ Everything here is made from public things and released numbers only.
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.calendar import FIRST_DAY, LAST_DAY
+from margrave.schema.calendar import FIRST_DAY, LAST_DAY, find_date, rank_day
 from margrave.schema.constraints.rules import Age
 
 Array = NDArray[np.float64]
@@ -43,7 +42,6 @@ Z_DAY = 5.0
 LIKELY = 4.0
 """Twice the nats by which a day may be less likely than the likeliest, to be taken for being rounder. None of
 these constants was measured."""
-EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class FixedDay:
 
     def make_rule(self, day: int) -> Age:
         """The rule that the number is the time to a day."""
-        return Age(self.number, self.date, datetime.date.fromordinal(day + EPOCH).isoformat(), self.unit)
+        return Age(self.number, self.date, find_date(day).isoformat(), self.unit)
 
 
 def find_fixed_days(
@@ -136,17 +134,6 @@ def choose_days(one: FixedDay, agreeing: Array, sigma: float) -> list[Age]:
     if deviations[best] <= Z_DAY:
         return []
     near = np.flatnonzero((deviations > 0) & (deviations**2 >= deviations[best] ** 2 - LIKELY))
-    round_one = min(near.tolist(), key=lambda place: (_rank_day(int(able[place])), -deviations[place]))
+    round_one = min(near.tolist(), key=lambda place: (rank_day(int(able[place])), -deviations[place]))
     chosen = dict.fromkeys([int(able[round_one]), int(able[best])])
     return [one.make_rule(day) for day in chosen]
-
-
-def _rank_day(day: int) -> int:
-    """How round a day is: 0 for the first or last of a year, then of a half year, a quarter, a month."""
-    date = datetime.date.fromordinal(day + EPOCH)
-    tomorrow = datetime.date.fromordinal(min(day + EPOCH + 1, datetime.date.max.toordinal()))
-    begins = [one.month for one in (date, tomorrow) if one.day == 1]
-    periods = (12, 6, 3, 1)
-    return min(
-        (rank for rank, months in enumerate(periods) for m in begins if (m - 1) % months == 0), default=4
-    )
