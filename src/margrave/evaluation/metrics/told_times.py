@@ -61,7 +61,7 @@ def find_times(columns: Sequence[OrderedColumn]) -> list[Finding]:
 
 
 def _find_age(number: OrderedColumn, heads: dict[str, tuple[Instant, NDArray[np.bool_]]]) -> Age | None:
-    """The rule that a number is the time from a date to the fixed day that most rows say, if nearly all do."""
+    """The rule that a number is the time from a date to the day that most rows say, if nearly all do."""
     if number.scale != "number":
         return None
     values = number.real[:ROWS_TRIED]
