@@ -11,7 +11,8 @@ import pytest
 
 from margrave import Synthesizer
 from margrave.measure.discovery.between.links import pair_up
-from margrave.measure.discovery.between.orders import find_orders
+from margrave.measure.discovery.between.orders import find_orders, list_open
+from margrave.privacy.accounting.events import GaussianEvent
 from margrave.schema.columns import Date, Integer, Moment
 from margrave.schema.constraints.calendar import follow_dates
 from margrave.schema.constraints.rules import Elapsed, Ordered, rule_from_json
@@ -76,7 +77,52 @@ def test_what_noise_may_hide_is_no_break_if_it_is_little(broken: float, sigma: f
     (pair,) = pair_up(overlapping, 9)
     orders = find_orders([pair], [counts_of(pair, 10_000.0, broken)], sigma, ())
     assert [(one.low, one.high) for one in orders] == ([("a", "b")] if found else [])
-    assert find_orders([pair], [counts_of(pair, 10_000.0, broken)], sigma, ("a",)) == []
+    # Where one of both follows from other columns the other one moves, and where both do none.
+    assert len(find_orders([pair], [counts_of(pair, 10_000.0, broken)], sigma, ("a",))) == found
+    assert find_orders([pair], [counts_of(pair, 10_000.0, broken)], sigma, ("a", "b")) == []
+
+
+def test_what_noise_leaves_open_is_asked_again_and_what_it_does_not_is_not() -> None:
+    overlapping = columns(("2010-01-01", "2012-01-01"), ("2011-01-01", "2013-01-01"))
+    (pair,) = pair_up(overlapping, 9)
+    hidden, plain = counts_of(pair, 1_000.0, 0.0), counts_of(pair, 1_000.0, 0.5)
+    (again,) = list_open([pair], [hidden], 100.0, set(), ())
+    assert (again.base.name, again.column.name, len(again.edges)) == ("a", "b", 4)
+    assert again.chance.sum() == pytest.approx(1.0)
+    assert 0.05 < again.chance[0] < 0.2
+    assert list_open([pair], [hidden], 1.0, set(), ()) == []  # told by the first look
+    assert list_open([pair], [hidden], 100.0, {frozenset(("a", "b"))}, ()) == []  # one is coded by the other
+    assert list_open([pair], [hidden], 100.0, set(), ("a", "b")) == []
+    # Half of the rows break either order, and the noise is small.
+    assert list_open([pair], [plain], 1.0, set(), ()) == []
+
+
+def test_few_rows_with_both_dates_keep_their_order_and_a_date_between_two_stays_there() -> None:
+    rng = np.random.default_rng(0)
+    rows = 12_000
+    start = np.datetime64("2019-01-01") + rng.integers(0, 1_300, rows)
+    end = start + rng.integers(300, 900, rows)
+    claim = start + (rng.random(rows) * (end - start).astype(int)).astype(int)
+    claim[rng.random(rows) >= 0.1] = np.datetime64("NaT")
+    table = pa.table({"start": start, "end": end, "claim": claim, "x": rng.integers(0, 9, rows)})
+    kept, asked = [], 0
+    for seed in range(3):
+        synthesis = Synthesizer("independent", epsilon=2.0, not_private_test_seed=seed).fit(table)
+        for event in synthesis.release.events:
+            if event.what.startswith("orders of"):
+                assert isinstance(event, GaussianEvent)
+                assert event.l2_squared == int(event.what.split()[2])
+                asked += 1
+        made = synthesis.sample_arrow(rng=np.random.default_rng(0))
+        own = {
+            name: made[name].to_numpy(zero_copy_only=False).astype("datetime64[D]")
+            for name in made.column_names[:3]
+        }
+        there = ~np.isnat(own["claim"])
+        between = (own["start"] <= own["claim"]) & (own["claim"] <= own["end"])
+        kept.append(between[there].mean())
+    assert np.mean(kept) > 0.95
+    assert asked > 0
 
 
 def test_ranges_that_are_apart_and_other_kinds_have_no_rule() -> None:

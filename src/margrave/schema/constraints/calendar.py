@@ -334,8 +334,7 @@ def follow_dates(
     if not rules and not orders:
         return {}, {}
     rows = _Rows(encoded, schema, settled, linked, known, rng)
-    for order in orders:
-        rows.keep_order(order)
+    rows.keep_orders(orders)
     for rule in rules:
         if isinstance(rule, Elapsed) and (name := _find_free(rule, rules, schema)) is not None:
             rows.move_date(rule, name)
@@ -397,7 +396,6 @@ class _Rows:
     ) -> None:
         self._encoded, self._schema, self._known, self._rng = encoded, schema, known, rng
         self._settled, self._linked = settled, linked
-        self._ruled = find_ruled(schema.rules) | set(linked)
         self.changed: dict[str, Drawn] = {}
         self.codes: dict[str, Codes] = {}
 
@@ -431,20 +429,35 @@ class _Rows:
         low, high = _in_unit(low, high, rule.unit, self._is_clock(name))
         self._move(name, rows, low, high)
 
-    def keep_order(self, rule: Ordered) -> None:
-        """Draw a date anew in the rows in which an order is broken: one that nothing else hangs on."""
-        names = [name for name in rule.names if name not in self._ruled]
-        if not names:
-            return
-        low, high = self.read(rule.low), self.read(rule.high)
-        wrong = ~low.absent & ~high.absent & (low.numbers > high.numbers) & self._open(names[0])
-        rows = np.flatnonzero(wrong)
-        if names[0] == rule.low:
-            most = high.numbers[rows].astype(np.int64)
-            self._move(rule.low, rows, np.full_like(most, -FAR), most)
-        else:
-            least = low.numbers[rows].astype(np.int64)
-            self._move(rule.high, rows, least, np.full_like(least, FAR))
+    def keep_orders(self, orders: Sequence[Ordered]) -> None:
+        """Draw dates anew in the rows in which an order is broken: those that nothing else hangs on.
+
+        A date moves between all that it is to be after and before; where these contradict each other, as they
+        may until another one has moved, after the former.
+        """
+        moving: dict[str, list[Ordered]] = {}
+        for rule in orders:
+            free = [name for name in rule.names if self._may_move(name)]
+            if free:
+                moving.setdefault(free[0], []).append(rule)
+        for name, own in moving.items():
+            date = self.read(name)
+            low, high = np.full(len(date.numbers), -FAR), np.full(len(date.numbers), FAR)
+            for rule in own:
+                other = self.read(rule.low if name == rule.high else rule.high)
+                numbers = other.numbers.astype(np.int64)
+                if name == rule.high:
+                    low = np.where(other.absent, low, np.maximum(low, numbers))
+                else:
+                    high = np.where(other.absent, high, np.minimum(high, numbers))
+            high = np.where(low > high, FAR, high)
+            wrong = ~date.absent & ((date.numbers < low) | (date.numbers > high)) & self._open(name)
+            rows = np.flatnonzero(wrong)
+            self._move(name, rows, low[rows], high[rows])
+
+    def _may_move(self, name: str) -> bool:
+        """Whether no rule about codes speaks of a date, and no other column follows from it."""
+        return name not in find_ruled(self._schema.rules) and not _list_followers(name, self._schema)
 
     def _move(self, name: str, rows: Longs, low: Longs, high: Longs) -> None:
         """Draw a date anew between two ends, both included, and move along what is relative to it.
@@ -476,9 +489,11 @@ class _Rows:
         """The least and the greatest number a date may move to, and those of its bin, of some rows."""
         column = self._schema[name]
         if isinstance(column, Relative):
-            base = column.comparison.base_in_unit(self.read(column.base).numbers[rows])
-            edges = column.part.edge_array.astype(np.int64)
-            ends = base + edges[0], base + edges[-1] - 1
+            base = self.read(column.base)
+            numbers = column.comparison.base_in_unit(base.numbers[rows])
+            edges, own = column.part.edge_array.astype(np.int64), column.own.edge_array.astype(np.int64)
+            low = np.where(base.absent[rows], own[0], numbers + edges[0])
+            ends = low, np.where(base.absent[rows], own[-1], numbers + edges[-1]) - 1
             return ends, ends
         assert isinstance(column, Binned)  # noqa: S101 - a date
         edges = column.edge_array.astype(np.int64)

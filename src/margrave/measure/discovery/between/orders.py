@@ -1,7 +1,8 @@
-"""Orders of dates, read off the first look at pairs: nobody is admitted before being born.
+"""Orders of dates: nobody is admitted before being born, and nothing is sent back before it has come.
 
-What the look at relations codes anew keeps its order by that. Two dates far apart gain nothing by being coded
-by their difference, and are in order all the same.
+They are read off the first look at pairs, and where its noise leaves them open, as it does where few rows
+have both dates, off a look of their own. What the look at relations codes anew keeps its order by that. Two
+dates far apart gain nothing by being coded by their difference, and are in order all the same.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ LEAST_BROKEN = 0.001
 """Share of the rows that would break an order by chance, from which on it is worth a rule."""
 MOST_BROKEN = 0.1
 """Share of the rows that break it, with a deviation of the noise, up to which it holds. Neither measured."""
+OPEN_BROKEN = 0.02
+"""Share that would break an order by chance, from which on it is asked again. Not measured."""
+EDGES = np.array([-(2.0**61), 0.0, 1.0, 2.0**61])
+"""Cells of the look at an order: before, on the same day or at the same moment, after."""
 
 
 def find_orders(
@@ -38,25 +43,70 @@ def find_orders(
         pairs: What was looked at.
         noisy: Noisy counts of each pair, shape [cells + ABSENT_CELLS].
         sigma: Standard deviation of their noise.
-        held: Names of columns of which no order is sought, such as those that are coded by others.
+        held: Names of columns that no order moves, such as those that others are coded by: of two of them
+            none is sought.
     """
     found = []
     for pair, counts in zip(pairs, noisy, strict=True):
-        kinds = {type(pair.base), type(pair.column)}
-        if len(kinds) > 1 or not kinds <= {Date, Moment} or {pair.base.name, pair.column.name} & set(held):
+        if not _may_be_ordered(pair, held):
             continue
         starts = pair.edges[:-1]
         cells = counts[: len(starts)]
         rows = float(cells.sum())
-        for low, high, wrong in (
-            (pair.base.name, pair.column.name, starts < 0.0),
-            (pair.column.name, pair.base.name, starts > 0.0),
-        ):
+        for low, high, wrong in _list_sides(pair):
             noise = sigma * math.sqrt(int(wrong.sum()))
-            broken = float(cells[wrong].sum())
+            broken = max(float(cells[wrong].sum()), 0.0)
             matters = float(pair.chance[wrong].sum()) >= LEAST_BROKEN
             few = broken + noise <= MOST_BROKEN * rows
             if matters and few and is_noise(cells[wrong], cells, sigma):
                 found.append(Ordered(low, high, share=round_share(1.0 - broken / rows, noise / rows)))
                 break
     return found
+
+
+def list_open(
+    pairs: Sequence[Pair],
+    noisy: Sequence[Array],
+    sigma: float,
+    joined: Collection[frozenset[str]],
+    fixed: Collection[str],
+) -> list[Pair]:
+    """The pairs of dates of which the noise of a look leaves open whether they are in order.
+
+    Args:
+        pairs: What was looked at.
+        noisy: Noisy counts of each pair, shape [cells + ABSENT_CELLS].
+        sigma: Standard deviation of their noise.
+        joined: Columns that are to be coded one by the other: these keep their order by that.
+        fixed: Names of columns that keep their own bins.
+    """
+    told = {frozenset(order.names) for order in find_orders(pairs, noisy, sigma, fixed)}
+    found = []
+    for pair, counts in zip(pairs, noisy, strict=True):
+        names = frozenset((pair.base.name, pair.column.name))
+        if not _may_be_ordered(pair, fixed) or names in told or names in joined:
+            continue
+        cells = counts[: len(pair.edges) - 1]
+        rows = float(cells.sum())
+        for _, _, wrong in _list_sides(pair):
+            noise = sigma * math.sqrt(int(wrong.sum()))
+            sure = float(cells[wrong].sum()) - 2.0 * noise > MOST_BROKEN * rows
+            if not sure and float(pair.chance[wrong].sum()) >= OPEN_BROKEN:
+                chance = np.array([float(pair.chance[pair.edges[:-1] < 0.0].sum()), 0.0, 0.0])
+                chance[1] = float(pair.chance[pair.edges[:-1] == 0.0].sum())
+                chance[2] = 1.0 - chance.sum()
+                found.append(Pair(pair.base, pair.column, EDGES, chance))
+                break
+    return found
+
+
+def _may_be_ordered(pair: Pair, held: Collection[str]) -> bool:
+    """Whether both are dates, or both moments, and an order may move one of them."""
+    kinds = {type(pair.base), type(pair.column)}
+    return len(kinds) == 1 and kinds <= {Date, Moment} and not {pair.base.name, pair.column.name} <= set(held)
+
+
+def _list_sides(pair: Pair) -> tuple[tuple[str, str, NDArray[np.bool_]], ...]:
+    """Either order of a pair: the earlier column, the later one, and the cells that break it."""
+    starts, names = pair.edges[:-1], (pair.base.name, pair.column.name)
+    return (*names, starts < 0.0), (*names[::-1], starts > 0.0)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from fractions import Fraction
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,7 @@ from margrave.measure.discovery.between.links import (
     round_share,
     share_equal,
 )
-from margrave.measure.discovery.between.orders import find_orders
+from margrave.measure.discovery.between.orders import find_orders, list_open
 from margrave.measure.discovery.between.products import find_products
 from margrave.measure.discovery.between.trees import choose_links, list_gaps
 from margrave.measure.discovery.bins import Cut, cut_differences
@@ -57,6 +58,7 @@ from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative, Whole
 from margrave.schema.columns.binned import fade_factors
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
+from margrave.schema.constraints.rules import Ordered
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
 
@@ -112,6 +114,11 @@ SUM_NOISE, SUM_FINE = 10.0, 25.0
 """The look at sums is taken of as many as leave its noise below the rows over SUM_NOISE: a sum that is exact
 in all rows is then five deviations above the half that it has to hold in, where three are asked for. Less
 noise than the rows over SUM_FINE is not bought: with SUM_NOISE there a total was missed, bench/LOG.md."""
+ORDERS, MOST_ORDERS = Fraction(1, 12), 20
+"""Share of that for the look at orders that the first one leaves open, and most of them."""
+ORDER_NOISE, ORDER_FINE = 50.0, 1_000.0
+"""The look at orders is taken of as many as leave its noise below the rows over ORDER_NOISE, a fifth of the
+tenth that may break one. No less than over ORDER_FINE is bought. Neither measured."""
 FEW = 6
 """A second look costs at most one of FEW parts of the rest."""
 MOST_PAIRS, MOST_SCANS = 2_000, 200
@@ -152,6 +159,7 @@ class Relations:
        difference from a multiple, is in exactly one cell of each table. Which pairs of columns, multiples and
        cells follows from the columns' released cells, for the constants from the look at lines as well.
     4. *relation* of a column to its base: one such table with finer cells, so one marginal, priced as that.
+    5. *orders* of m pairs of dates that the first look leaves open: m tables of three cells, as in 1.
 
     Args:
         source: The private table.
@@ -196,6 +204,9 @@ class Relations:
         what = f"comparisons of {len(pairs)} pairs of columns"
         noisy, sigma = self._compare_all(what, asked, rho * SCREEN)
         links, spent = self._choose_links(schema, pairs, noisy, sigma, rho)
+        joined = {frozenset((link.column, link.base)) for link in links}
+        undecided = list_open(pairs, noisy, sigma, joined, self._fixed)
+        spent += rho * ORDERS if undecided else 0
         share = min(rho * (1 - SCREEN) / max(len(links), FEW), (rho - spent) / max(len(links), 1))
         columns: dict[str, Binned] = {c.name: c for c in schema.columns if isinstance(c, Binned)}
         found, measured = [], []
@@ -205,10 +216,25 @@ class Relations:
             if outcome is not None:
                 found.append(dataclasses.replace(outcome[0], within=link.column in bounded))
                 measured.append(outcome[1])
-        coded = {column.name for column in found}
-        orders = find_orders(pairs, noisy, sigma, {*coded, *self._fixed})
+        still = {name for column in found for name in column.bases} | self._fixed
+        coded = {frozenset((column.name, name)) for column in found for name in column.bases}
+        apart = [frozenset((pair.column.name, pair.base.name)) not in coded for pair in pairs]
+        orders = find_orders([*compress(pairs, apart)], [*compress(noisy, apart)], sigma, still)
+        orders += self._ask_orders(undecided, still, rho * ORDERS)
         schema = schema.replace(found)
         return Schema(schema.columns, (*schema.rules, *orders)), measured
+
+    def _ask_orders(self, undecided: Sequence[Pair], still: Set[str], rho: Fraction) -> list[Ordered]:
+        """The orders of dates that a look of their own shows, where the first one left them open."""
+        asked = [pair for pair in undecided if not {pair.base.name, pair.column.name} <= still]
+        seen = self._gaussian.count_tables(rho, max(self._rows[0], 0.0) / ORDER_NOISE)
+        asked = asked[: min(seen, MOST_ORDERS)]
+        if not asked:
+            return []
+        cost = self._gaussian.joint(len(asked)).find_cost(rho, max(self._rows[0], 1.0) / ORDER_FINE)
+        wanted = [(pair.column, (pair.base,), pair.comparison, pair.edges) for pair in asked]
+        noisy, sigma = self._compare_all(f"orders of {len(asked)} pairs of dates", wanted, cost)
+        return find_orders(asked, noisy, sigma, still)
 
     def _pairs(self, schema: Schema, rho: Fraction) -> list[Pair]:
         """As many pairs as can be seen at the noise that rho buys for all of them together."""
