@@ -32,6 +32,10 @@ from margrave.measure.mechanisms.partition import MIN_DEVIATIONS
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical
 from margrave.schema.columns.identifier import (
+    CLASSES,
+    LEAST_NUMBER,
+    MAX_CODE_DIGITS,
+    code_places,
     cut_shape,
     digit_runs,
     fix_signs,
@@ -43,8 +47,8 @@ from margrave.schema.columns.identifier import (
 
 MOST_BEGINNINGS = 1 << 16
 """Most cells of a look at beginnings; where there were more, a shorter one is looked at."""
-MOST_DIGITS = 4
-"""First digits of a key that are looked at: a year has four."""
+MOST_DIGITS = MAX_CODE_DIGITS
+"""First digits of a key that are looked at."""
 MOST_PLACES = 6
 """Digits of a text that repeats whose signs are counted one by one."""
 EVIDENT_SIGN, LEAST_PART = 2.0, 1 / 5
@@ -55,6 +59,8 @@ MIN_EXCESS = 0.5
 """What a beginning of keys has beyond the even part of those that differ from it in the last digit, over that
 part, to be written out: with a half, six digits of ten that are alike frequent are told from those that there
 are not."""
+MOST_CODED = 64
+"""Most codes in front of a number that are written out however even they are. Not measured."""
 ROOM = 4
 """Texts of a shape for each row from which its keys are drawn: `keys` makes longer ones from two on, and as
 many rows again may be drawn."""
@@ -68,11 +74,21 @@ class Digits:
         shape: A released shape.
         places: Where they stand in a text, those first by which others are split.
         signs: Which digits are looked at, for each place.
+        code: How many of the first places hold a code in front of a number, as 08 in S-08-1234: each code
+            that is evident is written out, since it may say something of a row however even codes are.
+        number: The first place of that number with the class of its digits there, where it has not all.
     """
 
     shape: str
     places: tuple[int, ...]
     signs: tuple[str, ...]
+    code: int = 0
+    number: tuple[int, str] | None = None
+
+    def write_out(self, text: str) -> str:
+        """The shape of texts that begin with some digits at these places."""
+        shape = fix_signs(self.shape, self.places, text)
+        return fix_signs(shape, (self.number[0],), (self.number[1],)) if self.number else shape
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -110,7 +126,7 @@ def choose_digits(shapes: Mapping[str, float], sigma: float) -> list[Digits]:
             if _is_evident(look_at(shape, places), rows / 2, sigma):
                 break
             places = places[:-1]
-        looks.append(look_at(shape, places))
+        looks.append(dataclasses.replace(look_at(shape, places), code=len(code_places(shape))))
     return _fitting_looks(looks, shapes, sigma)
 
 
@@ -176,9 +192,10 @@ def choose_uneven(
 ) -> list[Digits]:
     """Which digits of texts that repeat to look at together: those of places where digits are not even.
 
-    The least even place of a shape comes first, so that what is constant or frequent stays however even the
-    digits at others are; of each only those digits that are evident. More places follow as long as a digit
-    of the first would be evident if LEAST_PART of the rows had it.
+    A code in front of a number is looked at alone where codes that are alike frequent would all be evident.
+    Else the least even place of a shape comes first, so that what is constant or frequent stays however even
+    the digits at others are; of each only those digits that are evident. More places follow as long as a
+    digit of the first would be evident if LEAST_PART of the rows had it.
 
     Args:
         shapes: Released shapes and their noisy counts.
@@ -188,23 +205,47 @@ def choose_uneven(
     """
     chosen, start = [], 0
     for look in looks:
-        uneven = []
+        uneven, evident, greatest = [], dict[int, str](), dict[int, str]()
         for place, signs in zip(look.places, look.signs, strict=True):
             counts = noisy[start : start + len(signs)]
             start += len(signs)
             far = counts - counts.mean()
             held = "".join(itertools.compress(signs, counts >= EVIDENT_SIGN * spread))
+            evident[place] = held
+            sure = counts >= rarest_deviations(len(signs)) * spread
+            greatest[place] = max(itertools.compress(signs, sure), default="9")
             # A sum of squares that noise alone would have at one place in a thousand.
             if held and float((far**2).sum()) > spread**2 * chdtri(len(signs) - 1, 0.001):
                 uneven.append((-float(np.abs(far).sum()), place, held))
-        narrow = Digits(look.shape, (), ())
-        for _, place, held in sorted(uneven):
+        narrow = _look_at_code(look.shape, evident, greatest, shapes[look.shape], sigma)
+        for _, place, held in sorted(uneven if not narrow.code else ()):
             more = Digits(look.shape, (*narrow.places, place), (*narrow.signs, held))
             if narrow.places and not _is_evident(more, shapes[look.shape] * LEAST_PART, sigma):
                 break
             narrow = more
         chosen.append(narrow)
     return _fitting_looks(chosen, shapes, sigma)
+
+
+def _look_at_code(
+    shape: str, evident: Mapping[int, str], greatest: Mapping[int, str], rows: float, sigma: float
+) -> Digits:
+    """The evident digits of a shape's code; no place where there is none, or too few rows of each.
+
+    Args:
+        shape: The shape, and `rows`, how many rows have it.
+        evident: The digits that are evident, by place; `greatest`, the greatest one beyond doubt.
+        sigma: Standard deviation of the next look's noise in a cell.
+    """
+    places = code_places(shape)
+    signs = tuple(evident.get(place, "") for place in places)
+    codes = math.prod(map(len, signs)) if places else 0
+    if not 0 < codes <= MOST_CODED or rarest_deviations(codes) * sigma > rows / codes:
+        return Digits(shape, (), ())
+    behind = next(run[0] for run in digit_runs(shape) if run[0] > places[-1] and len(run) >= LEAST_NUMBER)
+    digits = f"[0-{greatest.get(behind, '9')}]"
+    number = (behind, digits) if digits in CLASSES and digits != "[0-9]" else None
+    return Digits(shape, places, signs, len(places), number)
 
 
 def count_beginnings(
@@ -286,6 +327,8 @@ def _frequent_digits(
 ) -> dict[str, tuple[float, float]]:
     """Beginnings that are clearly more frequent than if their last digit were even: count and variance.
 
+    Codes are among them however even they are, as long as they are not more than MOST_CODED.
+
     The longest come first, and what they leave is for the shorter ones. A beginning is passed by, for a
     shorter one, where its shape would have too few texts for its rows.
 
@@ -304,8 +347,11 @@ def _frequent_digits(
         # Digits of the last place that are not looked at are next to none.
         beside = len(look_at(look.shape, look.places).signs[length - 1]) - left.shape[-1]
         wide = [(0, 0)] * (length - 1) + [(0, beside)]
-        passing = _stand_out(*(np.pad(one, wide) for one in (left, least, roomy & (parts > 0))))
-        passing = passing[..., : left.shape[-1]]
+        allowed = roomy & (parts > 0)
+        passing = allowed & (left >= least)
+        if length != look.code or passing.sum() > MOST_CODED:
+            passing = _stand_out(*(np.pad(one, wide) for one in (left, least, allowed)))
+            passing = passing[..., : left.shape[-1]]
         for place in map(tuple, np.argwhere(passing).tolist()):
             text = str(texts[place].flat[0])[:length]
             found[text] = float(left[place]), float(sigma**2 * parts[place])
@@ -346,7 +392,7 @@ def _share_out(
         rows: Rows of the shape; `noise`, the standard deviation of that.
         found: Count and variance of each beginning.
     """
-    counts = {fix_signs(look.shape, look.places, text): count for text, (count, _) in found.items()}
+    counts = {look.write_out(text): count for text, (count, _) in found.items()}
     total = sum(counts.values())
     spread = math.sqrt(noise**2 + sum(variance for _, variance in found.values()))
     if rows - total > MIN_DEVIATIONS * spread:
@@ -416,14 +462,14 @@ def split_patterns(
         rows, variance = result.pop(look.shape)
         parts = _share_out(look, rows, found, math.sqrt(variance))
         for text, (_, doubt) in found.items():
-            shape = fix_signs(look.shape, look.places, text)
+            shape = look.write_out(text)
             held = result.get(shape, (0.0, 0.0))
             result[shape] = held[0] + parts.pop(shape), held[1] + doubt
         if parts:
             alone = {
                 place: signs for place, signs in zip(look.places, look.signs, strict=True) if len(signs) == 1
             }
-            shape = fix_signs(look.shape, tuple(alone), "".join(alone.values()))
+            shape = fix_signs(look.write_out(""), tuple(alone), "".join(alone.values()))
             held = result.get(shape, (0.0, 0.0))
             variance += sum(doubt for _, doubt in found.values())
             result[shape] = held[0] + parts[look.shape], held[1] + variance

@@ -1,4 +1,4 @@
-"""find_keys: whether nearly every row of a column of whole numbers has a number of its own.
+"""Keys: whether nearly every row has a value of its own, and which codes texts that do are given.
 
 **Privacy.** Unit and adjacency: the ledger's. One row more or less, or another one in its place, changes the
 number of distinct values by one at most, and an owner's at most k rows by k: L2 sensitivity k, which a
@@ -9,20 +9,53 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.schema.columns import Binned, Column, Integer
+from margrave.schema.columns import Binned, Categorical, Column, Identifier, Integer
+from margrave.schema.columns.identifier import read_beginning, shape_space
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
 MIN_DISTINCT_SHARE = 0.9
 """Different values a row from which a column holds keys."""
+LEAST_APART = 0.02
+"""Share of the keys with another beginning than most from which the patterns of keys have codes. Not
+measured."""
+MOST_PATTERNS = 64
+"""Patterns of keys that have a code of their own; all others share one. Not measured."""
+
+
+def keep_keys(column: Categorical, shapes: Mapping[str, float]) -> Column:
+    """New keys of released shapes. Post-processing.
+
+    Where several beginnings are frequent, such as POL-2021- and POL-2022-, they may say something of the
+    row, so that the column is an attribute and each shape a code. Else all that it says is its shapes.
+
+    Args:
+        column: What is known by now, without values.
+        shapes: Released shapes and their noisy counts.
+    """
+    total = sum(shapes.values())
+    shares = {shape: round(count / total, 4) for shape, count in shapes.items()}
+    kept = {shape: share for shape, share in shares.items() if share > 0}
+    beginnings = dict.fromkeys(map(read_beginning, kept), 0.0)
+    for shape, share in kept.items():
+        beginnings[read_beginning(shape)] += share
+    ranked = sorted(kept, key=lambda shape: (-kept[shape], shape))
+    coded = [shape for shape in ranked[:MOST_PATTERNS] if kept[shape] >= column.rare]
+    if len(coded) < 2 or sum(kept.values()) - max(beginnings.values()) < LEAST_APART:
+        return Identifier(name=column.name, pattern="shape", shapes=tuple(kept), shares=tuple(kept.values()))
+    # Keys of none of these patterns are drawn of the most frequent one that has no code, if there is one.
+    others = (ranked[len(coded) :] or ranked)[0]
+    # Of two patterns that a text is of, the one with fewer texts is asked first.
+    coded.sort(key=lambda shape: (shape_space(shape), shape))
+    return dataclasses.replace(column, patterns=tuple(coded), others=others, unique=True)
 
 
 def may_be_keys(column: Column) -> bool:

@@ -88,12 +88,12 @@ from margrave.measure.discovery.beginnings import (
     with_patterns,
     with_prefixes,
 )
-from margrave.measure.discovery.keys import are_distinct
+from margrave.measure.discovery.keys import are_distinct, keep_keys
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import FoundTexts, Parts, find_texts, search_values
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
-from margrave.schema.columns import Categorical, Column, Identifier, Listed, Omitted
+from margrave.schema.columns import Categorical, Column, Listed, Omitted
 from margrave.schema.columns.base import Scalar
 from margrave.schema.columns.identifier import keep_letters, shape_of, widen_shape
 from margrave.schema.columns.public_lists import (
@@ -460,10 +460,7 @@ class TextSearch:
             shapes = self._narrow(column, closer, noise, rho, shape_of)
         else:
             shapes = self._narrow(column, found.shapes, found.noise, rho, classes_of)
-        total = sum(shapes.values())
-        shares = {shape: round(count / total, 4) for shape, count in shapes.items()}
-        kept = {shape: share for shape, share in shares.items() if share > 0}
-        return Identifier(name=column.name, pattern="shape", shapes=tuple(kept), shares=tuple(kept.values()))
+        return keep_keys(column, shapes)
 
     def _narrow(
         self,

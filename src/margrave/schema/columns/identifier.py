@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -32,6 +32,7 @@ CLASSES = {
     "[a-z]": "abcdefghijklmnopqrstuvwxyz",
     "[0-9a-f]": "0123456789abcdef",
     "[0-9A-F]": "0123456789ABCDEF",
+    **{f"[0-{last}]": "0123456789"[: last + 1] for last in range(1, 9)},
 }
 """The classes of signs that a shape may have, and the signs of each."""
 MAX_CODE_LETTERS = 48
@@ -45,6 +46,9 @@ MOST_NAMED = 4
 """Shapes that are named where a column of keys is described; of more it is said how many."""
 LEAST_HEX = 8
 """Hexadecimal digits from which a text is taken for a hash or key and not for a word. Not measured."""
+MAX_CODE_DIGITS, LEAST_NUMBER = 4, 3
+"""Digits up to which a first run of them is a code, as a year is, where a number stands behind it; and digits
+from which one behind it is such a number. Not measured."""
 MEANING = set("\\[]{}.^$*+?()|")
 PARTS = re.compile(r"(\[[^\]]*\])(?:\{([0-9]{1,2})\})?|\\(.)|([^\\\[\]{}.^$*+?()|])", re.DOTALL)
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -91,17 +95,21 @@ def keep_letters(text: str) -> str:
     """The shape of a code that keeps all of its letters and marks, and of each run of digits whether a zero
     leads it; that of `shape_of` for hashes, "" for texts that are no codes.
 
+    Of a number behind a code (`code_places`) no zero is told: the code would be torn by it.
+
     Example:
-        >>> keep_letters("u0123@example.com"), keep_letters("120/80"), keep_letters("a note")
-        ('u0[0-9]{3}@example\\\\.com', '[1-9][0-9]{2}/[1-9][0-9]', '')
+        >>> keep_letters("u0123@example.com"), keep_letters("120/80"), keep_letters("S-08-0123")
+        ('u0[0-9]{3}@example\\\\.com', '[1-9][0-9]{2}/[1-9][0-9]', 'S-0[0-9]-[0-9]{4}')
     """
     shape = shape_of(text)
     if not shape or HEX_CLASS.search(shape):
         return shape
-    parts = []
+    parts: list[str] = []
+    coded, last = bool(code_places(widen_shape(shape))), False
     for run in RUNS.findall(text):
         digits = run[0] in CLASSES["[0-9]"]
-        lead = [] if len(run) == 1 or not digits else ["0" if run[0] == "0" else "[1-9]"]
+        lead = [] if len(run) == 1 or not digits or last else ["0" if run[0] == "0" else "[1-9]"]
+        last |= coded and digits
         rest = run[len(lead) :]
         parts += lead + (["[0-9]"] * len(rest) if digits else [_literal(sign) for sign in rest])
     return _compact(parts)
@@ -203,8 +211,24 @@ def digit_runs(shape: str) -> list[tuple[int, ...]]:
     return [tuple(places) for drawn, places in runs if drawn]
 
 
-def fix_signs(shape: str, places: Sequence[int], signs: str) -> str:
-    """The shape with signs written out in place of what it has at some places, as many as there are signs.
+def code_places(shape: str) -> tuple[int, ...]:
+    """The digits of a shape's code, which stands in front of a number; none where there is no such code.
+
+    A code is a first run of at most MAX_CODE_DIGITS digits with one of at least LEAST_NUMBER behind it.
+
+    Example:
+        >>> code_places("S-[0-9]{2}-[0-9]{4}"), code_places("1[0-9]{2}/[0-9]{2}"), code_places("V[0-9]{7}")
+        ((2, 3), (), ())
+    """
+    runs = digit_runs(widen_shape(shape))
+    if not runs or len(runs[0]) > MAX_CODE_DIGITS or max(map(len, runs[1:]), default=0) < LEAST_NUMBER:
+        return ()
+    drawn = {place for run in digit_runs(shape) for place in run}
+    return tuple(place for place in runs[0] if place in drawn)
+
+
+def fix_signs(shape: str, places: Sequence[int], signs: Sequence[str]) -> str:
+    """The shape with signs, or classes, in place of what it has at some places, as many as there are signs.
 
     Example:
         >>> fix_signs(r"\\+[1-9][0-9] [0-9]{7}", (1, 2), "49")
@@ -213,8 +237,22 @@ def fix_signs(shape: str, places: Sequence[int], signs: str) -> str:
     names = {signs: name for name, signs in CLASSES.items()}
     parts = [names.get(one) or _literal(one) for one in shape_parts(shape)]
     for place, sign in zip(places, signs, strict=False):
-        parts[place] = _literal(sign)
+        parts[place] = sign if sign in CLASSES else _literal(sign)
     return _compact(parts)
+
+
+@lru_cache(maxsize=4096)
+def read_beginning(shape: str) -> str:
+    """What all texts of a shape begin with, up to its last sign that is no digit; "" where that is nothing.
+
+    Digits behind that sign are those of a number, of which the shape may tell the first ones.
+
+    Example:
+        >>> read_beginning("POL-2021-[0-9]{6}"), read_beginning("V00[0-9]{5}"), read_beginning("[0-9a-f]{32}")
+        ('POL-2021-', 'V', '')
+    """
+    fixed = takewhile(lambda signs: len(signs) == 1, shape_parts(shape))
+    return "".join(fixed).rstrip(CLASSES["[0-9]"])
 
 
 @lru_cache(maxsize=4096)
@@ -350,7 +388,9 @@ def keys(column: Identifier, rows: int, rng: np.random.Generator, kind: Any = No
     if column.pattern == "number" or not textual:
         return numbers if kind is None else numbers.cast(kind, safe=False)
     if column.pattern == "shape":
-        texts = pa.array(_shaped_keys(column, rows, rng), pa.large_string())
+        shares = np.array(column.shares)
+        chosen = rng.choice(len(shares), rows, p=shares / shares.sum())
+        texts = pa.array(draw_distinct(column.shapes, chosen, rng), pa.large_string())
     elif column.pattern == "text":
         digits = pc.utf8_lpad(numbers.cast(pa.large_string()), column.digits, "0")
         blank = pa.scalar("", pa.large_string())
@@ -361,23 +401,30 @@ def keys(column: Identifier, rows: int, rng: np.random.Generator, kind: Any = No
     return texts if kind is None else texts.cast(kind)
 
 
-def _shaped_keys(column: Identifier, rows: int, rng: np.random.Generator) -> list[str]:
-    """Distinct texts of the column's shapes, shape [rows]; longer ones where a shape has too few texts."""
-    shares = np.array(column.shares)
-    chosen = rng.choice(len(shares), rows, p=shares / shares.sum())
-    result, taken, fruitless = [""] * rows, set[str](), 0
-    for place, shape in enumerate(column.shapes):
+def draw_distinct(
+    shapes: Sequence[str], chosen: NDArray[np.int64], rng: np.random.Generator, taken: Collection[Any] = ()
+) -> list[str]:
+    """Texts none of which is drawn twice; longer ones where a shape has too few texts.
+
+    Args:
+        shapes: As `shape_parts` reads them.
+        chosen: The place of each text's shape among them, shape [rows].
+        rng: Draws them.
+        taken: Texts that are not drawn.
+    """
+    result, used, fruitless = [""] * len(chosen), set(taken), 0
+    for place, shape in enumerate(shapes):
         waiting = np.flatnonzero(chosen == place).tolist()
         while 2 * len(waiting) > shape_space(shape):
             shape += "[0-9]"
         while waiting:
             left = []
             for row, text in zip(waiting, draw_texts(shape, len(waiting), rng), strict=True):
-                if text in taken:
+                if text in used:
                     left.append(row)
                 else:
                     result[row] = text
-                    taken.add(text)
+                    used.add(text)
             # A few may be taken by chance; where all are again and again, another shape has taken them.
             fruitless = fruitless + 1 if len(left) == len(waiting) else 0
             if fruitless == MOST_TRIES:

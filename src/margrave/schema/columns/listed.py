@@ -168,6 +168,8 @@ class Categorical(Listed):
             not listed and have none of the prefixes, as in "1[0-9]{2}/[0-9]{2}" for 120/80; the first that
             fits is taken, and decoding draws one of its texts.
         others: The shape of texts that decoding draws for the code `other`; "" writes its label.
+        unique: Whether decoding draws no text of a pattern twice, as for keys whose beginning says something
+            of the row; longer texts are drawn where a pattern has too few.
 
     Raises:
         SchemaError: The parts do not fit together.
@@ -187,6 +189,7 @@ class Categorical(Listed):
     endings: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     others: str = ""
+    unique: bool = False
 
     def __post_init__(self) -> None:
         Listed.__post_init__(self)
@@ -201,6 +204,9 @@ class Categorical(Listed):
         if not written or len(set(self.patterns)) != len(self.patterns):
             remedy = "Write each pattern once."
             raise SchemaError(invalid(f"patterns of column {self.name!r}", "distinct texts", remedy))
+        if type(self.unique) is not bool or (self.unique and not self.patterns):
+            remedy = "Leave it out, or name the patterns of the keys."
+            raise SchemaError(invalid(f"unique of column {self.name!r}", "given with patterns only", remedy))
 
     @property
     def stems(self) -> tuple[str, ...]:

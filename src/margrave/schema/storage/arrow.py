@@ -19,6 +19,7 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.columns import (
     Binned,
     Boolean,
+    Categorical,
     Column,
     Identifier,
     Integer,
@@ -30,7 +31,7 @@ from margrave.schema.columns import (
     Whole,
 )
 from margrave.schema.columns.binned import SpeltNumber
-from margrave.schema.columns.identifier import draw_texts, keys
+from margrave.schema.columns.identifier import draw_distinct, draw_texts, keys
 from margrave.schema.draws import real_numbers, unique_numbers, whole_numbers
 from margrave.schema.encoded import Codes
 from margrave.schema.frame import TEXT_FILE
@@ -123,7 +124,8 @@ def with_endings(values: Any, codes: Codes, column: Listed, rng: np.random.Gener
     """Decoded values whose beginnings are completed: a text is drawn for each that has an ending, for each of
     a pattern, and for those of the code `other` where the column has a shape for them.
 
-    A text that the column lists is drawn again a few times, since it has a code of its own.
+    A text that the column lists is drawn again a few times, since it has a code of its own. No text of a
+    column of keys is drawn twice.
 
     Args:
         values: An Arrow array of text, as `label_array` decodes the codes, shape [rows].
@@ -131,6 +133,8 @@ def with_endings(values: Any, codes: Codes, column: Listed, rng: np.random.Gener
         column: Of the codes.
         rng: Draws the endings.
     """
+    if isinstance(column, Categorical) and column.unique:
+        return _with_keys(values, codes, column, rng)
     listed, found = set(column.values or ()), None
     whole = [("", shape) for shape in (*column.patterns, column.other_shape)]
     drawn = [*zip(column.stems, column.rests, strict=True), *whole]
@@ -146,6 +150,18 @@ def with_endings(values: Any, codes: Codes, column: Listed, rng: np.random.Gener
             if not len(rows):
                 break
     return values if found is None else pa.array(found, values.type)
+
+
+def _with_keys(values: Any, codes: Codes, column: Categorical, rng: np.random.Generator) -> Any:
+    """As `with_endings`, of a column of keys: a new key for each row of a pattern or of the code `other`."""
+    places = codes.astype(np.int64) - len(column.values or ()) - len(column.stems)
+    shapes = [*column.patterns, *([column.other_shape] if column.other_shape else [])]
+    rows = np.flatnonzero((places >= 0) & (places < len(shapes)))
+    drawn = draw_distinct(shapes, places[rows], rng, taken=column.values or ())
+    found = values.to_pylist()
+    for row, text in zip(rows.tolist(), drawn, strict=True):
+        found[row] = text
+    return pa.array(found, values.type)
 
 
 def _instants(entries: list[Any], kind: Any) -> Any:
