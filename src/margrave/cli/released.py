@@ -138,6 +138,7 @@ def column_notes(release: Release) -> list[str]:
     """What was found out about columns that a reader of the synthetic rows has to know."""
     from margrave.schema.columns import Binned, Identifier, Listed, Omitted
     from margrave.schema.columns.identifier import name_shapes
+    from margrave.schema.columns.listed import has_new_keys
     from margrave.schema.columns.public_lists import lists_used
     from margrave.schema.schema import describe_found_ranges
 
@@ -170,7 +171,12 @@ def column_notes(release: Release) -> list[str]:
                 f"{column.name!r}: codes that are not frequent fell back to {len(column.stems)} beginnings; "
                 "these stand alone, or what follows is made up"
             )
-        if isinstance(column, Listed) and column.patterns:
+        if isinstance(column, Listed) and has_new_keys(column):
+            found.append(
+                f"{column.name!r} holds new keys of {len(column.patterns)} patterns, which go with the other "
+                "columns; one may be a real one by chance"
+            )
+        elif isinstance(column, Listed) and column.patterns:
             found.append(
                 f"{column.name!r}: texts that are not frequent fell back to {len(column.patterns)} patterns, "
                 "of which texts are made up; one may be a real one by chance"

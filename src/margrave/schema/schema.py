@@ -34,6 +34,7 @@ from margrave.schema.columns import (
     Unknown,
 )
 from margrave.schema.columns.identifier import name_shapes
+from margrave.schema.columns.listed import has_new_keys
 from margrave.schema.columns.relative import in_turn
 from margrave.schema.constraints.codes import CodeRules, check_rules, code_rules
 from margrave.schema.constraints.numbers import is_applicable
@@ -136,7 +137,8 @@ def _describe_values(column: Listed) -> str:
     kept = shown if count and len(shown) <= MAX_SHOWN else f"{count} value{'s' * (count != 1)}"
     parts = [kept] if count or not column.grouped else []
     parts += [f"{len(column.stems)} beginnings of codes"] if column.stems else []
-    parts += [f"{len(column.patterns)} patterns of texts"] if column.patterns else []
+    what = "new keys" if has_new_keys(column) else "texts"
+    parts += [f"{len(column.patterns)} patterns of {what}"] if column.patterns else []
     kept = ", ".join(parts)
     return kept if column.other is None else f"{kept} and {column.other}"
 

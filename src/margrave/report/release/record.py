@@ -15,7 +15,8 @@ from margrave.privacy.accounting.events import PartitionEvent
 from margrave.privacy.ledger.history import DatasetHistory
 from margrave.release import Release
 from margrave.report.html import Child, Markup, count, facts, join, mark_name, row, significant, table, tag
-from margrave.schema.columns import Binned, Column, Identifier, Listed
+from margrave.schema.columns import Binned, Column, Listed
+from margrave.schema.columns.listed import has_new_keys
 from margrave.schema.columns.public_lists import lists_used
 
 NOT_GIVEN = "not given"
@@ -186,7 +187,7 @@ def handling_section(release: Release) -> Markup:
 
 def _line(column: Column, searched: bool, declared: bool, list_name: str) -> Markup:
     kind, used, shown = column.kind, "noisy counts of its values", "values drawn from the fitted distribution"
-    if isinstance(column, Identifier):
+    if has_new_keys(column):
         used = "nothing: it is never read" if declared else "noisy counts of the shape of its values"
         shown = "new keys; a real one can only be met by chance"
     elif isinstance(column, Listed):
@@ -204,7 +205,7 @@ def _line(column: Column, searched: bool, declared: bool, list_name: str) -> Mar
 
 def list_identifiers(release: Release) -> Markup:
     """Columns that come back as new keys, and what that means for the others."""
-    names = [column.name for column in release.schema.columns if isinstance(column, Identifier)]
+    names = [column.name for column in release.schema.columns if has_new_keys(column)]
     told = [name for name in names if name in release.declared_columns]
     found = [name for name in names if name not in release.declared_columns]
     owner = release.guarantee.neighbours.unit.owner

@@ -11,7 +11,7 @@ import numpy as np
 
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.base import Column, Scalar
-from margrave.schema.columns.identifier import shape_parts
+from margrave.schema.columns.identifier import Identifier, shape_parts
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 """Stands behind a beginning in labels."""
@@ -222,6 +222,11 @@ class Categorical(Listed):
     def other_shape(self) -> str:
         """That of `others`."""
         return self.others
+
+
+def has_new_keys(column: Column) -> bool:
+    """Whether decoding makes new keys for all of a column's texts, whether a model sees it or not."""
+    return isinstance(column, Identifier) or (isinstance(column, Categorical) and column.unique)
 
 
 @final
