@@ -239,3 +239,24 @@ def test_digits_behind_letters_are_found_in_shapes_of_classes() -> None:
     assert list(_shares(schema, "key")) == ["[A-Z]{3}23-[0-9]{6}"]
     drawn = keys(schema["key"], 100, np.random.default_rng(0)).to_pylist()  # type: ignore[arg-type]
     assert Counter(text[3:6] for text in drawn) == {"23-": 100}
+
+
+def test_letters_that_all_keys_have_are_kept() -> None:
+    rng = np.random.default_rng(0)
+    serial = rng.permutation(10**6)[:ROWS]
+    table = pa.table(
+        {
+            "mail": [f"s{number:06d}@uni.ac.uk" for number in serial],
+            "parcel": [f"1Z{number:06d}{rng.integers(10**8):08d}" for number in serial],
+            "seat": [f"{number:06d}{'ABCDEFGHJK'[number % 10]}" for number in serial],
+            "n": rng.integers(0, 9, ROWS),
+        }
+    )
+    schema, ledger = _discover(table)
+    shapes = {name: set(_shares(schema, name)) for name in ("mail", "parcel", "seat")}
+    assert all(shape.endswith(r"@uni\.ac\.uk") for shape in shapes["mail"])
+    assert all(shape.startswith("1Z") for shape in shapes["parcel"])
+    # Ten letters are ten patterns, no more and no fewer.
+    assert {shape[-1] for shape in shapes["seat"]} == set("ABCDEFGHJK")
+    spent = [event.what for event in ledger.events if event.what.startswith("patterns of")]
+    assert spent == ["patterns of mail", "patterns of parcel", "patterns of seat"]

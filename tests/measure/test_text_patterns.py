@@ -189,6 +189,8 @@ def test_the_looks_stay_within_what_beginnings_would_cost(found: tuple[Schema, L
         (r"[a-z][0-9]{5}@[a-z]{7}\.[a-z]{3}", False),
         ("/[a-z]{7}/[0-9]{2}", False),
         ("[a-z]{4}[0-9]{5}", False),
+        ("[0-9]{2}[a-z][0-9]{2}[a-z][0-9]{2}", False),
+        ("[0-9]{2}[A-Z][0-9]{3}", True),
         (r"[a-z]{3}[0-9]{3}\.[a-z]{3}", False),
     ],
 )

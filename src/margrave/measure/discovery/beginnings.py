@@ -551,7 +551,8 @@ def tell_by_beginnings(shapes: Mapping[str, float]) -> bool:
 
     They do where the longest that is looked for reaches into the digits, and either no mark or letter is
     left behind it, or a point alone parts the code and digits stand behind it, as in E11.9, or no mark is in
-    the code. Else there is a number, a name or a domain behind, as in 120/80, of which it says nothing.
+    the code. Else there is a number, a name or a domain behind, as in 120/80, of which it says nothing; nor
+    does it of 30x20x10.
 
     Args:
         shapes: Released shapes of classes and their noisy counts.
@@ -565,6 +566,9 @@ def _is_told(shape: str) -> bool:
     sorts = [_sort(signs) for signs in parts]
     length = max(cut_lengths(shape), default=0)
     if "digit" not in sorts[:length]:
+        return False
+    runs = [sort for sort, _ in itertools.groupby(sorts)]
+    if runs[1:-1].count("letter") > 1:  # three numbers with letters between them
         return False
     marks = [signs for sort, signs in zip(sorts, parts, strict=True) if sort == "mark"]
     if marks == ["."]:

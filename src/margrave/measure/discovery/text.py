@@ -14,7 +14,7 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    are exchanged for k others, taking them out lowers it by 0 to k and putting the others in raises it by 0 to
    k, so it moves by at most k again: squared L2 sensitivity k^2 under both adjacencies, for one number.
 4. *keys*: as 2, by the shape that keeps what stands in front of the digits; *patterns*: as 2, by that which
-   keeps all letters. One of them at most follows, with the delta kept for it.
+   keeps all letters. Either patterns follow, with the delta kept for it, or keys and maybe both, half each.
 5. *beginnings*: rows that are not listed, and whose text begins with none of the beginnings released before,
    by their first letters, over all texts of a released shape cut to that length. The cells are fixed before
    the look, and a row is in one at most: a marginal's sensitivity, no threshold and no delta.
@@ -95,7 +95,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Listed, Omitted
 from margrave.schema.columns.base import Scalar
-from margrave.schema.columns.identifier import keep_letters, shape_of, widen_shape
+from margrave.schema.columns.identifier import has_letters, keep_letters, shape_of, widen_shape
 from margrave.schema.columns.public_lists import (
     MOST_LISTS,
     choose_list,
@@ -128,8 +128,9 @@ LEAST_REST = 0.02
 """Share of the rows without a code of their own from which more is asked about them."""
 MOSTLY_LISTED = 0.5
 """Share of the rows with listed values from which a column is taken for one of categories."""
-MIN_SHAPED_SHARE = 0.8
-"""Share of the rows in released shapes from which these are the pattern of keys."""
+LETTERS, MIN_SHAPED_SHARE = Fraction(1, 4), 0.8
+"""Part of what the look at first digits of keys may cost for one at their letters, not measured; and share of
+the rows in released shapes from which these are the pattern of keys."""
 MIN_CODED_SHARE = 0.5
 """Share of the rows without a code that has to be in released shapes for a look at beginnings."""
 NUMBERS = re.compile(r"\[0-9\]\{([5-9]|[1-9][0-9])\}")
@@ -455,12 +456,18 @@ class TextSearch:
             return Omitted(name=column.name, reason=NO_PATTERN)
         # No beginnings of codes will be asked for, so that what these would cost is for both looks at keys.
         rho = self.budget.unit * self.weights["prefixes"] / 2
-        closer, noise = self._shapes(column, "keys", rho, delta)
-        if sum(closer.values()) >= MIN_SHAPED_SHARE * found.rest:
-            shapes = self._narrow(column, closer, noise, rho, shape_of)
-        else:
-            shapes = self._narrow(column, found.shapes, found.noise, rho, classes_of)
-        return keep_keys(column, shapes)
+        least = MIN_SHAPED_SHARE * found.rest
+        shapes, noise, read = found.shapes, found.noise, classes_of
+        closer, spread = self._shapes(column, "keys", rho, delta / 2)
+        if sum(closer.values()) >= least:
+            shapes, noise, read = closer, spread, shape_of
+        if sum(closer.values()) >= least and any(map(has_letters, closer)):
+            # Letters behind the digits may be the same in all rows, as those of a domain are.
+            exact, spread = self._shapes(column, "patterns", rho * LETTERS, delta / 2)
+            rho *= 1 - LETTERS
+            if sum(exact.values()) >= least:
+                shapes, noise, read = exact, spread, keep_letters
+        return keep_keys(column, self._narrow(column, shapes, noise, rho, read))
 
     def _narrow(
         self,

@@ -227,6 +227,11 @@ def code_places(shape: str) -> tuple[int, ...]:
     return tuple(place for place in runs[0] if place in drawn)
 
 
+def has_letters(shape: str) -> bool:
+    """Whether letters are drawn for texts of a shape, and no hexadecimal digits."""
+    return any(len(signs) > 1 and signs.isalpha() for signs in shape_parts(shape))
+
+
 def fix_signs(shape: str, places: Sequence[int], signs: Sequence[str]) -> str:
     """The shape with signs, or classes, in place of what it has at some places, as many as there are signs.
 
