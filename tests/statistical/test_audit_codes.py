@@ -29,6 +29,8 @@ LISTS = "public lists of key"
 DIGITS = "first digits of key"
 LOOKS = {LISTS, "distinct values of key", "keys of key", DIGITS, "shapes of note", TOGETHER, "counts of city"}
 PLACES = "digits of pressure, place by place"
+LETTERED = ("city", "mail")
+"""A column of keys with letters behind their digits."""
 REPEATED = ("city", "pressure")
 """A column of texts that repeat and that beginnings would tear."""
 ALONE = ("city", "icd")
@@ -79,6 +81,16 @@ def test_no_look_at_texts_that_repeat_loses_more_than_it_declares(
     asked = _audit(kind, REPEATED, adjacency, k)
     if not k:
         assert asked >= {"patterns of pressure", PLACES, "first digits of pressure"}
+
+
+@pytest.mark.parametrize("kind", ["the same row again", "a new category", "another spelling"])
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 3)])
+def test_no_look_at_letters_of_keys_loses_more_than_it_declares(
+    kind: str, adjacency: Adjacency, k: int
+) -> None:
+    asked = _audit(kind, LETTERED, adjacency, k)
+    if not k:
+        assert asked >= {"keys of mail", "patterns of mail", "first digits of mail"}
 
 
 @pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("add_remove", 3), ("replace_one", 0)])
