@@ -303,3 +303,13 @@ def test_what_is_no_format_is_refused() -> None:
         Date(name="a", format="%Y")
     with pytest.raises(SchemaError, match="format of column 'a'"):
         Duration(name="a", format="%Y")
+
+
+def test_few_dates_among_noise_have_no_hour_and_all_that_fit_a_format_speak_for_it() -> None:
+    """Of 2,600 dates in noise of 200 a format with an hour was taken in one of ten runs."""
+    rng = np.random.default_rng(0)
+    fitting = [(".", order, 4, zero, "wide") for order in ("day", "either") for zero in ("padded", "neither")]
+    exact = np.array([650.0 * (vote in fitting) for vote in DATE_VOTES])
+    found = [choose_date_format(exact + rng.normal(0.0, 200.0, len(exact)), 1_500.0) for _ in range(200)]
+    assert found.count("%d.%m.%Y") > 190
+    assert not any("%-H" in one or "%p" in one for one in found)

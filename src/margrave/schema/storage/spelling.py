@@ -16,6 +16,7 @@ Reading looks at each cell on its own, so it changes no count by more than the c
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 from itertools import product
@@ -134,11 +135,14 @@ def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
         votes: Noisy counts of DATE_VOTES, shape [votes].
         evident: From how many cells a class is taken to occur.
     """
-    clear = np.where(votes > evident, votes, 0.0)
-    clear = clear if clear.any() else np.maximum(votes, 0.0)
+    seen = np.where(votes > evident, votes, 0.0)
+    # Where no class alone is evident all that fit a format are, in deviations of the noise of their sum.
+    hidden = not seen.any()
+    clear = votes if hidden else seen
 
     def count(fits: Callable[[Any], bool]) -> float:
-        return float(sum(count for vote, count in zip(DATE_VOTES, clear, strict=True) if fits(vote)))
+        counts = [count for vote, count in zip(DATE_VOTES, clear, strict=True) if fits(vote)]
+        return float(sum(counts)) / (math.sqrt(len(counts)) if hidden and counts else 1.0)
 
     scores: dict[tuple[str, str, int], float] = {}
     for mark, year in product(DATE_MARKS, (4, 2)):
@@ -151,6 +155,8 @@ def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
     bare = "-" if count(lambda vote: vote[3] == "bare") > count(lambda vote: vote[3] == "padded") else ""
     fields = {"d": f"%{bare}d", "m": f"%{bare}m", "y": "%Y" if year == 4 else "%y"}
     letters = {"day": "dmy", "month": "mdy", "year": "ymd"}[order]
+    # An hour that is not evident is none: most dates have no hour.
+    clear = seen
     hours = {name: count(lambda vote, n=name: vote[4] == n) for name in HOURS}  # type: ignore[misc]
     if hours["half"] > hours["wide"] + hours["bare"]:
         ending = " %p"
