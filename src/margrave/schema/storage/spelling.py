@@ -136,13 +136,16 @@ def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
         evident: From how many cells a class is taken to occur.
     """
     seen = np.where(votes > evident, votes, 0.0)
-    # Where no class alone is evident all that fit a format are, in deviations of the noise of their sum.
+    # Where no class alone is evident all that fit a format speak for it, in deviations of the noise of their
+    # sum; those without a half day or a bare hour, as most dates have no hour.
     hidden = not seen.any()
-    clear = votes if hidden else seen
+    plain = np.array([vote[4] == "wide" for vote in DATE_VOTES])
+    clear = np.where(plain, votes, 0.0) if hidden else seen
 
     def count(fits: Callable[[Any], bool]) -> float:
-        counts = [count for vote, count in zip(DATE_VOTES, clear, strict=True) if fits(vote)]
-        return float(sum(counts)) / (math.sqrt(len(counts)) if hidden and counts else 1.0)
+        places = [place for place, vote in enumerate(DATE_VOTES) if fits(vote)]
+        cells = int(plain[places].sum()) if hidden else 1
+        return float(clear[places].sum()) / math.sqrt(max(cells, 1))
 
     scores: dict[tuple[str, str, int], float] = {}
     for mark, year in product(DATE_MARKS, (4, 2)):
@@ -155,10 +158,10 @@ def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
     bare = "-" if count(lambda vote: vote[3] == "bare") > count(lambda vote: vote[3] == "padded") else ""
     fields = {"d": f"%{bare}d", "m": f"%{bare}m", "y": "%Y" if year == 4 else "%y"}
     letters = {"day": "dmy", "month": "mdy", "year": "ymd"}[order]
-    # An hour that is not evident is none: most dates have no hour.
-    clear = seen
     hours = {name: count(lambda vote, n=name: vote[4] == n) for name in HOURS}  # type: ignore[misc]
-    if hours["half"] > hours["wide"] + hours["bare"]:
+    if hidden:
+        ending = ""
+    elif hours["half"] > hours["wide"] + hours["bare"]:
         ending = " %p"
     else:
         ending = " %-H" if hours["bare"] > LEAST_BARE * sum(hours.values()) else ""
