@@ -205,7 +205,8 @@ def _give_bases(schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
 def _is_one_line(column: Relative) -> bool:
     """Whether one other column says each value: in every row, and by a factor and an offset alone."""
     exact = column.part.present == 1 and column.part.edge_array[0] == 0.0
-    return exact and not column.others and not column.alone and column.comparison.is_line
+    plain = not column.others and not column.powers
+    return exact and plain and not column.alone and column.comparison.is_line
 
 
 def _turn_value(column: Relative, base: Column, value: Any) -> Any:

@@ -44,7 +44,8 @@ def average_relative(schema: Schema, column: Relative) -> Averaged:
         column: Of numbers.
 
     Raises:
-        InputError: It is of dates, times or durations, or is made of more than two columns multiplied.
+        InputError: It is of dates, times or durations, is made of more than two columns multiplied, or of
+            quotients or powers.
     """
     if scores_of(column.own) is None:
         remedy = "Use `share` for its levels."
@@ -75,7 +76,15 @@ def _list_relative(schema: Schema, column: Relative) -> list[Relative]:
 
 
 def _expand(schema: Schema, column: Relative) -> Form:
-    """A relative column by the numbers of attributes."""
+    """A relative column by the numbers of attributes.
+
+    Raises:
+        InputError: It is made of quotients or powers, of which tables of two columns tell no sum.
+    """
+    if column.powers:
+        what = f"a sum or product of columns; codes of {column.name!r} are of {column.base_words}"
+        remedy = "Declare its bins, bins=32 say, and make another release."
+        raise InputError(invalid("column", what, remedy, got=column.name))
     bases = [_expand_base(schema, column, name) for name in column.bases]
     part = _number_part(column)
     if column.how == "quotient":

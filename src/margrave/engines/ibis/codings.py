@@ -36,6 +36,8 @@ from margrave.schema.columns.relative import (
     ROUNDING,
     Comparison,
     apply_share,
+    multiply_in_turn,
+    sum_in_turn,
 )
 from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode_column, likeliest
@@ -284,7 +286,8 @@ def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Sto
 
 
 def _join_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
-    """The base: one column, the sum or product of several, or a line of it; null where one of them is."""
+    """The base: one column, the sum or product of several, or a line of it; null where one of them is, or a
+    divisor is 0."""
     if not comparison.joint:
         return bases[0]
     terms = [base.read_numbers(comparison.base_read) for base in bases]
@@ -296,9 +299,10 @@ def _join_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
         limit = _limit_factors if comparison.joint == "product" else _limit_numbers
         held, form = [limit(term.number) for term in terms], "float"
         held[-1] = apply_share(comparison.share_of, held[-1])
-    value, absent = held[0], terms[0].value.isnull()
-    for term, number_held in zip(terms[1:], held[1:], strict=True):
-        value = value * number_held if comparison.joint == "product" else value + number_held
+    product = comparison.joint == "product"
+    value = multiply_in_turn(held, comparison.powers, _void_zeros) if product else sum_in_turn(held)
+    absent = terms[0].value.isnull()
+    for term in terms[1:]:
         absent = absent | term.value.isnull()
     if comparison.is_line:
         value = value * number(comparison.factor) + number(comparison.offset)
@@ -306,6 +310,10 @@ def _join_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
     # `_to_whole` makes 0 of what is missing, as its callers look at the column itself.
     value = ibis.ifelse(absent, ibis.null(name), value.cast(name))
     return dataclasses.replace(bases[0], kind=kind, form=form, value=value)
+
+
+def _void_zeros(value: Any) -> Any:
+    return value.nullif(number(0.0))
 
 
 def _by_presence(column: Stored, base: Stored, place: Any, alone: int, absent: int, neither: int) -> Any:

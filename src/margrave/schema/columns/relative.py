@@ -2,15 +2,16 @@
 
 The difference from a base column, or the quotient by it, takes the place of the column's own bins: a stay
 ends three days after it began, a payment is 0.8 of the charge. The base may be the sum of several columns, as
-a total is its parts, or their product, as an amount is a price times a number; and a constant times one of
-these with another constant added, as a tax is 0.19 times the net. What looks at rows here
-(`relative_codes` and `count_relation`) is as private as the engines that call it.
+a total is its parts, or their product, as an amount is a price times a number, or a quotient, as a speed is
+a distance over a time; and a constant times one of these with another constant added, as a tax is 0.19 times
+the net. What looks at rows here (`relative_codes` and `count_relation`) is as private as the engines that
+call it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -41,6 +42,8 @@ ROUNDING = 2.0**-40
 """Differences from a sum or product count as 0 up to this share of its size: floats round in each step."""
 MOST_TERMS = 8
 """Most columns that a base is made of; whole numbers are held within LIMIT / MOST_TERMS before."""
+MOST_POWERS = 4
+"""Most factors and divisors of a product in which some columns have powers."""
 MAX_FACTOR = 2.0**125
 """Factors are held within MAX_FACTOR, and count as 0 below one over it."""
 NO_LINE = 1.0, 0.0
@@ -66,6 +69,8 @@ class Comparison:
         offset: What is added to that. With a factor but 1 or an offset but 0 the base is a *line* of it.
         share_of: The whole that the last column of a product is a share of, 1 or 100 say, taken off as
             a discount is; below 0 one that it is added to, as a tax is; 0 where it is no share.
+        powers: The whole power of each column of a product, the first above 0: (1, -2) for a weight over a
+            height squared; () where all are 1. A row in which a divisor is 0 has no base: it is missing.
     """
 
     how: str
@@ -77,6 +82,7 @@ class Comparison:
     factor: float = 1.0
     offset: float = 0.0
     share_of: float = 0.0
+    powers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         within = 1.0 / MAX_FACTOR <= abs(self.factor) <= MAX_FACTOR and abs(self.offset) <= MAX_FACTOR
@@ -92,13 +98,23 @@ class Comparison:
         if self.joint and (self.how, self.read, self.base_read) != ("difference", "number", "number"):
             asked = f"'difference' of numbers from a {self.joint}"
             raise SchemaError(invalid("how", asked, "Subtract it.", got=self.how))
+        self._check_product()
+        if self.how not in HOW or (self.whole and self.how == "quotient"):
+            raise SchemaError(invalid("how", f"one of {HOW}, quotients not whole", "Pick one.", got=self.how))
+
+    def _check_product(self) -> None:
         if self.joint == "product" and self.whole:
             raise SchemaError(invalid("whole", "false for products", "Multiply real numbers."))
         if self.share_of and (self.joint != "product" or not abs(self.share_of) <= MAX_FACTOR):
             limit = f"within {MAX_FACTOR:.3g}, and 0 but for products"
             raise SchemaError(invalid("share_of", limit, "Leave it out.", got=self.share_of))
-        if self.how not in HOW or (self.whole and self.how == "quotient"):
-            raise SchemaError(invalid("how", f"one of {HOW}, quotients not whole", "Pick one.", got=self.how))
+        if not self.powers:
+            return
+        powers = self.powers if isinstance(self.powers, tuple) else (0,)
+        whole = all(type(power) is int and 1 <= abs(power) <= MOST_POWERS for power in powers)
+        if self.joint != "product" or not whole or powers[0] < 0 or sum(map(abs, powers)) > MOST_POWERS:
+            limit = f"whole numbers but 0, the first above 0, {MOST_POWERS} in all, and () but for products"
+            raise SchemaError(invalid("powers", limit, "Leave them out.", got=self.powers))
 
     @classmethod
     def between(cls, column: Binned, base: Binned, how: str = "difference") -> Comparison:
@@ -123,20 +139,22 @@ class Comparison:
         joint: str = "sum",
         line: tuple[float, float] = NO_LINE,
         share_of: float = 0.0,
+        powers: tuple[int, ...] = (),
     ) -> Comparison:
         """The difference of a number from the sum or product of others, or from a line of it.
 
         Args:
             column: Of numbers.
-            terms: What the base is made of; one alone only for a line.
+            terms: What the base is made of; one alone only for a line or a power.
             joint: "sum" or "product".
             line: The factor and the offset; (1, 0) for no line.
             share_of: The whole that the last term is a share of; 0 for none.
+            powers: Of the terms of a product; () for all 1.
 
         Raises:
             SchemaError: They are not all numbers, or more than MOST_TERMS.
         """
-        least = 2 if line == NO_LINE else 1
+        least = 2 if line == NO_LINE and not powers else 1
         numbers = not any(isinstance(one, Temporal) for one in (column, *terms))
         if not numbers or not least <= len(terms) <= MOST_TERMS:
             remedy = "Take numbers only."
@@ -144,7 +162,7 @@ class Comparison:
         rounded = joint == "product" or least == 1
         whole = not rounded and all(isinstance(one, Whole) for one in (column, *terms))
         unit = column.unit if rounded else 0.0
-        return cls("difference", column.read, "number", whole, joint, unit, *line, share_of)
+        return cls("difference", column.read, "number", whole, joint, unit, *line, share_of, powers)
 
     @property
     def is_line(self) -> bool:
@@ -177,13 +195,16 @@ class Comparison:
         return self.unit * (0.5 + 2.0**-20)
 
     def join_terms(self, terms: Sequence[Numbers]) -> Any:
-        """The sum or product of the readings of columns in their order, or a line of it: shape [rows]."""
+        """The sum or product of the readings of columns in their order, or a line of it: shape [rows].
+
+        NaN where a divisor is 0, and nowhere else.
+        """
         if self.whole:
             most = LIMIT // MOST_TERMS
             return sum_in_turn([np.clip(_whole(term), -most, most) for term in terms])
         if self.joint == "product":
             *held, last = (_limit_factors(term) for term in terms)
-            found = np.multiply.reduce([*held, apply_share(self.share_of, last)])
+            found = multiply_in_turn([*held, apply_share(self.share_of, last)], self.powers, _void_zeros)
         else:
             found = sum_in_turn([_plain(term) for term in terms])
         return found * self.factor + self.offset if self.is_line else found
@@ -203,6 +224,26 @@ def sum_in_turn(terms: Sequence[Any]) -> Any:
     for term in terms[1:]:
         found = found + term
     return found
+
+
+def multiply_in_turn(terms: Sequence[Any], powers: tuple[int, ...], void_zeros: Callable[[Any], Any]) -> Any:
+    """The product of terms with whole powers, multiplied and divided from the first on, as `sum_in_turn`.
+
+    Args:
+        terms: One or more arrays of numbers, or expressions of a backend.
+        powers: Of each, the first above 0; () for all 1.
+        void_zeros: Makes of a divisor one in which 0 is no number.
+    """
+    found = None
+    for term, power in zip(terms, powers or (1,) * len(terms), strict=True):
+        held = void_zeros(term) if power < 0 else term
+        for _ in range(abs(power)):
+            found = held if found is None else found * held if power > 0 else found / held
+    return found
+
+
+def _void_zeros(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(values == 0.0, np.nan, values)
 
 
 def apply_share(whole: float, share: Any) -> Any:
@@ -270,10 +311,12 @@ def _compare_values(
     values, known = readings(array, comparison.read)
     terms = [readings(base, comparison.base_read) for base in bases]
     base_known: Truths = np.logical_and.reduce([there for _, there in terms])
-    both = known & base_known
-    held = [np.where(both, numbers, numbers.dtype.type(0)) for numbers, _ in terms]
+    held = [np.where(base_known, numbers, numbers.dtype.type(0)) for numbers, _ in terms]
     base = comparison.join_terms(held) if comparison.joint else held[0]
-    found = comparison.values(np.where(both, values, values.dtype.type(0)), base)
+    if comparison.powers:
+        base_known = base_known & ~np.isnan(base)
+        base = np.where(base_known, base, 0.0)
+    found = comparison.values(np.where(known & base_known, values, values.dtype.type(0)), base)
     return found, known, base_known
 
 
@@ -292,6 +335,7 @@ class Relative(Column):
         factor: What that, or the base alone, is multiplied by.
         offset: What is added then.
         share_of: The whole that the last of several columns multiplied is a share of, as in `Comparison`.
+        powers: The powers of the columns multiplied, as in `Comparison`.
         how: "difference" or "quotient".
         base_read: As what the base is read, one of `schema.queries.READS`.
         own: The column by itself: its kind, spelling, rounding and range. Values are written as it says, and
@@ -325,10 +369,12 @@ class Relative(Column):
     factor: float = 1.0
     offset: float = 0.0
     share_of: float = 0.0
+    powers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         names = {self.name, *self.bases}
         distinct = isinstance(self.others, tuple) and len(names) == 1 + len(self.bases) <= 1 + MOST_TERMS
+        distinct = distinct and (not self.powers or len(self.powers) == len(self.bases))
         if self.name != self.own.name or not distinct or self.own.edges is None:
             what = f"column {self.name!r}"
             raise SchemaError(invalid(what, "relative to another column, with bins", "Name the base."))
@@ -340,10 +386,11 @@ class Relative(Column):
     def comparison(self) -> Comparison:
         """How it is compared with its base."""
         line = self.factor, self.offset
-        whole, joint = isinstance(self.part, Whole), self.joint if self.others or line != NO_LINE else ""
+        joined = self.others or self.powers or line != NO_LINE
+        whole, joint = isinstance(self.part, Whole), self.joint if joined else ""
         unit = self.own.unit if joint == "product" or line != NO_LINE else 0.0
         read = self.own.read, self.base_read
-        return Comparison(self.how, *read, whole, joint, unit, *line, self.share_of)
+        return Comparison(self.how, *read, whole, joint, unit, *line, self.share_of, self.powers)
 
     @property
     def bases(self) -> tuple[str, ...]:
@@ -356,7 +403,7 @@ class Relative(Column):
         *others, last = self.bases
         if self.share_of:
             last = f"({abs(self.share_of):.10g} {'-' if self.share_of > 0.0 else '+'} {last})"
-        words = (" * " if self.joint == "product" else " + ").join([*others, last])
+        words = say_terms([*others, last], self.joint, self.powers)
         return _say_line(self, words) if self.comparison.is_line else words
 
     @property
@@ -437,6 +484,15 @@ class Relative(Column):
         if not comparison.whole:
             return Real
         return Integer if comparison.read in ("number", "date") else Duration
+
+
+def say_terms(names: Sequence[str], joint: str, powers: tuple[int, ...]) -> str:
+    """What columns make together: "net + tax", "price * count", "weight / height^2"."""
+    said = ""
+    for name, power in zip(names, powers or (1,) * len(names), strict=True):
+        sign = " + " if joint != "product" else " * " if power > 0 else " / "
+        said += (sign if said else "") + (name if abs(power) == 1 else f"{name}^{abs(power)}")
+    return said
 
 
 def _say_line(column: Relative, words: str) -> str:

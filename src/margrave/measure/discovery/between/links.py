@@ -71,6 +71,7 @@ class Link:
         joint: "sum" or "product" of them all.
         line: The factor and the offset of a line of that.
         share_of: The whole that the last of several columns is a share of, as in `Comparison`.
+        powers: Of the columns multiplied, as in `Comparison`.
     """
 
     base: str
@@ -81,11 +82,12 @@ class Link:
     joint: str = "sum"
     line: tuple[float, float] = NO_LINE
     share_of: float = 0.0
+    powers: tuple[int, ...] = ()
 
     @property
     def is_total(self) -> bool:
         """Whether the column is said by columns exactly: by their sum, their product, or a line."""
-        return bool(self.others) or self.line != NO_LINE
+        return bool(self.others or self.powers) or self.line != NO_LINE
 
     @property
     def turned(self) -> Link:
@@ -224,6 +226,8 @@ cells under noise are that wrong where tails are long; the look decides, this on
 MIN_EXACT_SHARE, MIN_EXACT_PRODUCT, MIN_EXACT_LINE = 0.5, 0.8, 0.9
 """Least share of the rows with all values in which a sum, a product or a line is exact; for the latter two of
 those rows that one frequent value does not put on it."""
+FINER = 1.25
+"""How much finer steps a quotient has to have than a product, for their sizes; not measured."""
 Z_SUM = 3.0
 """Noise standard deviations by which it must exceed that, and any single column's equality with the total."""
 
@@ -240,6 +244,7 @@ class Candidate:
         joint: "sum" or "product".
         line: The factor and the offset.
         share_of: The whole that the last part is a share of, as in `Comparison`.
+        powers: Of the parts of a product, as in `Comparison`.
     """
 
     total: Binned
@@ -248,11 +253,13 @@ class Candidate:
     joint: str = "sum"
     line: tuple[float, float] = NO_LINE
     share_of: float = 0.0
+    powers: tuple[int, ...] = ()
 
     @property
     def comparison(self) -> Comparison:
         """The difference of the total from the sum or product of its parts, or the line of it."""
-        return Comparison.with_terms(self.total, self.parts, self.joint, self.line, self.share_of)
+        constants = self.line, self.share_of, self.powers
+        return Comparison.with_terms(self.total, self.parts, self.joint, *constants)
 
     @property
     def is_covered(self) -> bool:
@@ -263,7 +270,25 @@ class Candidate:
     def is_finer(self) -> bool:
         """Whether a step of the one column that it is a line of moves the total by more than a step."""
         finer = abs(self.line[0]) * self.parts[0].unit > self.total.unit * (1.0 + 1e-9) > 0.0
-        return len(self.parts) == 1 and finer
+        return len(self.parts) == 1 and not self.powers and finer
+
+    @property
+    def preference(self) -> float:
+        """What makes it the better one of several columns that each follow from the others.
+
+        One that may be missing is drawn by one that is not, and else that of more steps by that of fewer. Of
+        a product and the quotients that turn it round, the one of the finest steps for its size says most:
+        the others follow from that, and it does not follow from them.
+        """
+        covered = 2.0 * self.is_covered
+        if self.joint != "product" or len(self.parts) != 2:
+            return covered + self.is_finer
+        mean = abs(find_mean(self.total))
+        # Products first where steps are about as fine: a quotient by numbers near 1 holds in most rows, too.
+        divided = min(self.powers, default=1) < 0
+        factor = FINER if divided else 1.0 / FINER
+        steps = [(self.total.unit * abs(find_mean(part)), part.unit * mean) for part in self.parts]
+        return covered - divided / 2 - sum(own * factor > other for own, other in steps)
 
     @property
     def least(self) -> float:
@@ -383,9 +408,7 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
     mutual = {pair for pair in lines if pair[::-1] in lines}
 
     def rank(entry: tuple[float, Candidate]) -> float:
-        # Of two columns that each follow from the other, one that may be missing is drawn by one that is not,
-        # and else that of more steps by that of fewer.
-        return entry[0] + Z_SUM * sigma * (2 * entry[1].is_covered + entry[1].is_finer)
+        return entry[0] + Z_SUM * sigma * entry[1].preference
 
     for name, sums in sorted(held.items(), key=lambda entry: -max(map(rank, entry[1]))):
         best = max(exact for exact, _ in sums)
@@ -402,7 +425,7 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
         base, *others = (part.name for part in chosen.parts)
         # A total that one of its parts is relative to already would close a circle.
         if name not in _above((base, *others), links):
-            constants = chosen.line, chosen.share_of
+            constants = chosen.line, chosen.share_of, chosen.powers
             links.append(Link(base, name, 0, exact, tuple(others), chosen.joint, *constants))
     return links
 

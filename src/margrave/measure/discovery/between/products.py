@@ -1,20 +1,26 @@
 """Which columns may be the product of others, by released bins alone.
 
 An amount is a price times a number, a premium what is insured times a rate in percent, a price paid the list
-price times one less the discount. Which of the products of all columns, and with which public factor, are the
-likeliest is told by how the logarithms of their released numbers are spread, and by how often the first look
-has a column above another: a premium is above what is insured where the rate is above 100 %, whatever else
-hangs together. The look at sums and products then shows how many rows have it exactly.
+price times one less the discount, a body mass index the weight over the height squared. Which of the products
+of all columns, and with which public factor, are the likeliest is told by how the logarithms of what is
+released are spread, and by how often the first look has a column above another: a premium is above what is
+insured where the rate is above 100 %, whatever else hangs together. The look at sums and products then shows
+how many rows have it exactly.
+
+A quotient has parts that go together, as a distance and a time do: what it makes of these, were they apart,
+says little of it. So it is found from the product that it turns round: the distance is the speed times the
+time, and these hardly go together.
 
 Everything here is made from public things and released numbers only. Of the constants below FARTHEST, RARE,
-SLACK, FAR, DRAWS and LEVELS were measured (bench/LOG.md, 2026-11-29), the others not.
+SLACK, FAR, DRAWS, LEVELS and TURNED were measured (bench/LOG.md, 2026-11-29), the others not.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +37,13 @@ MOST_COLUMNS = 100
 FACTORS = (1.0, 1 / 100, 1 / 1000, 1 / 10_000, 1 / 12, 1 / 1200, 1 / 60, 1 / 3600, 12.0, 60.0, 100.0, 1000.0)
 """What a product may be multiplied by: for percent, per mille and basis points, a month's part of a yearly
 rate, minutes and seconds of hours, cents and grams."""
+DIVIDED = (1 / 100_000, 1 / 3.6, 1 / 703)
+"""What it may be multiplied by besides where it is turned round: rates per 100,000, km/h of m/s, pounds over
+square inches."""
+TURNED, LEAST_STEPS, STEPS_OFF = 1.5, 10.0, 100.0
+"""How much nearer the quantiles of a product have to be for its quotients to come first; least number of
+steps in the median of a quotient; and how many times as coarse as the step of one part makes it in the median
+a product may be for this part to be a quotient: one that is rounded that much is no dividend."""
 COMMON, RARE = (1.0, 1 / 100), 1.5
 """The usual ones among them, and how much nearer the quantiles have to be for another to come first; and for
 three parts."""
@@ -75,6 +88,7 @@ class _Part:
         factor: The one factor that products of that have; 0 for any.
         values: Numbers drawn from it, shape [draws].
         logs: LEVELS quantiles of the logarithms of those above 0, ascending.
+        power: 2 for its square, of which values and logs then are.
     """
 
     column: Binned
@@ -83,6 +97,22 @@ class _Part:
     factor: float
     values: Array
     logs: Array
+    power: int = 1
+
+    @property
+    def step(self) -> float:
+        """The step of the values, 0 if they have none."""
+        return float(self.column.unit**self.power)
+
+    @property
+    def square(self) -> _Part:
+        """The column times itself."""
+        return replace(self, values=self.values**2, logs=2.0 * self.logs, power=2)
+
+    def may_divide(self, fixed: Collection[str]) -> bool:
+        """Whether it may be a quotient: of enough steps that few rows have it by chance."""
+        plain = self.power == 1 and not self.share_of and self.column.name not in fixed
+        return plain and float(np.exp(np.median(self.logs))) >= LEAST_STEPS * self.step
 
     @property
     def zeros(self) -> float:
@@ -107,9 +137,12 @@ class _Products:
         parts: What they are made of.
         terms: Places of these, shape [products, terms].
         logs: LEVELS quantiles of the logarithms of each product, shape [products, LEVELS].
+        fixed: Names of columns that keep their own bins.
     """
 
-    def __init__(self, parts: Sequence[_Part], terms: NDArray[np.int64], logs: Array) -> None:
+    def __init__(
+        self, parts: Sequence[_Part], terms: NDArray[np.int64], logs: Array, fixed: Collection[str]
+    ) -> None:
         def collect(measure: Callable[[_Part], float]) -> Array:
             found: Array = np.array([measure(part) for part in parts], dtype=np.float64)[terms]
             return found
@@ -121,7 +154,17 @@ class _Products:
         self.zeros = zeros.max(axis=1), zeros.sum(axis=1)
         self.spread = (collect(lambda part: part.width) ** 2).sum(axis=1)
         self.rows = collect(lambda part: part.rows).min(axis=1)
-        self.unit = collect(lambda part: part.column.unit).prod(axis=1) * (1 - 1e-9)
+        steps = collect(lambda part: part.step)
+        self.unit = steps.prod(axis=1) * (1 - 1e-9)
+        middles = collect(lambda part: float(np.median(part.logs)))
+        # By how much a step of one part moves the product, in the median; any for what has no steps.
+        moved = steps * np.exp(middles.sum(axis=1, keepdims=True) - middles)
+        able = collect(lambda part: float(part.may_divide(fixed))) > 0.0
+        # What is left of a whole is no divisor, as of two prices the lower one is the rounded one.
+        able &= (terms.shape[1] == 2) & (collect(lambda part: part.share_of) == 0.0).all(axis=1)[:, None]
+        self.coarsest = np.where(able, np.where(steps > 0.0, STEPS_OFF * moved, np.inf), -1.0)
+        squared = bool((collect(lambda part: part.power) > 1.0).any())
+        self.is_near = terms.shape[1] > 1 + (not squared)
         self.factor = collect(lambda part: part.factor).max(axis=1)
         self.middle = np.median(logs, axis=1)
 
@@ -154,11 +197,15 @@ def find_products(
     sides = _share_sides(pairs, noisy, sigma)
     alike = share_equal(pairs, noisy)
     found: list[Candidate] = []
-    for total, terms, factor in _rank(plain, fixed):
+    for total, terms, factor, turned in _rank(plain, fixed):
         if len(found) == most:
             break
         if all(_fits_pair(total, terms, place, factor, sides) for place in range(len(terms))):
-            found.append(_make_candidate(total, terms, factor, alike))
+            if turned < 0:
+                found.append(_make_candidate(total, terms, factor, alike))
+            else:
+                parts = total, terms[1 - turned]
+                found.append(_make_candidate(terms[turned], parts, _turn_factor(factor), alike, -1))
     return found
 
 
@@ -185,25 +232,27 @@ def _take_shares(part: _Part) -> Iterator[_Part]:
                 yield turned
 
 
-def _rank(plain: Sequence[_Part], fixed: Collection[str]) -> Iterator[tuple[_Part, tuple[_Part, ...], float]]:
-    """Totals, the parts of each and the factor: those first whose logarithms are spread most alike."""
-    groups, found = list(_list_products(plain)), []
+def _rank(
+    plain: Sequence[_Part], fixed: Collection[str]
+) -> Iterator[tuple[_Part, tuple[_Part, ...], float, int]]:
+    """Totals, the parts of each, the factor, and which part is the quotient of the total by the other, -1 for
+    none: those first whose logarithms are spread most alike."""
+    groups, found = list(_list_products(plain, fixed)), []
     for place, total in enumerate(plain):
-        if total.column.name not in fixed:
-            for group, products in enumerate(groups):
-                far, rows, factors = _compare(total, products)
-                found.append(
-                    np.stack([far, np.full_like(far, place), np.full_like(far, group), rows, factors])
-                )
-    table = np.concatenate([np.empty((5, 0)), *found], axis=1)
+        for group, products in enumerate(groups):
+            told = _compare(total, products, total.column.name in fixed)
+            found.append(np.stack([*told, np.full_like(told[0], place), np.full_like(told[0], group)]))
+    table = np.concatenate([np.empty((6, 0)), *found], axis=1)
     for candidate in np.argsort(table[0], kind="stable"):
-        _, place, group, row, factor = table[:, candidate].tolist()
+        _, row, factor, turned, place, group = table[:, candidate].tolist()
         products = groups[int(group)]
-        yield plain[int(place)], tuple(products.parts[at] for at in products.terms[int(row)]), factor
+        terms = tuple(products.parts[at] for at in products.terms[int(row)])
+        yield plain[int(place)], terms, factor, int(turned)
 
 
-def _list_products(plain: Sequence[_Part]) -> Iterator[_Products]:
-    """The products of all columns two by two, and of those three by three that stand near each other."""
+def _list_products(plain: Sequence[_Part], fixed: Collection[str]) -> Iterator[_Products]:
+    """The products of all columns two by two, squares, and of those that stand near each other products of
+    three and of one with the square of another."""
     parts = [*plain, *(turned for part in plain for turned in _take_shares(part))]
     logs, at = np.array([part.logs for part in parts]), np.array([part.place for part in parts])
     one, other = np.triu_indices(len(parts), 1)
@@ -211,18 +260,26 @@ def _list_products(plain: Sequence[_Part]) -> Iterator[_Products]:
     apart = (one < len(plain)) & (at[one] != at[other])
     terms = np.stack([one[apart], other[apart]], axis=1)
     joined = _multiply(logs[terms[:, 0]], logs[terms[:, 1]])
-    yield _Products(parts, terms, joined)
+    yield _Products(parts, terms, joined, fixed)
     near = np.flatnonzero((terms[:, 1] < len(plain)) & (np.ptp(at[terms], axis=1) <= NEAR))
     after = terms[near, 1][:, None] < np.arange(len(parts))
     steps = np.abs(at[terms[near]][:, :, None] - at)
     first, last = np.nonzero(after & (steps.min(axis=1) > 0) & (steps.max(axis=1) <= NEAR))
     if len(first):
         longer = np.concatenate([terms[near[first]], last[:, None]], axis=1)
-        yield _Products(parts, longer, _multiply(joined[near[first]], logs[last]))
+        yield _Products(parts, longer, _multiply(joined[near[first]], logs[last]), fixed)
+    count, squares = len(plain), [part.square for part in plain]
+    own, places = logs[:count], at[:count]
+    yield _Products(squares, np.arange(count)[:, None], 2.0 * own, fixed)
+    steps = np.abs(places[:, None] - places)
+    one, other = np.nonzero((steps > 0) & (steps <= NEAR))
+    terms = np.stack([one, count + other], axis=1)
+    yield _Products([*plain, *squares], terms, _multiply(own[one], 2.0 * own[other]), fixed)
 
 
-def _compare(total: _Part, products: _Products) -> tuple[Array, Array, Array]:
-    """How far a column is from the products that it may be, the rows of these in the table, and factors."""
+def _compare(total: _Part, products: _Products, is_fixed: bool) -> tuple[Array, ...]:
+    """How far a column is from the products that it may be, the rows of these in the table, factors, and the
+    part that may be a quotient, -1 for the product itself."""
     first, last = products.ends
     span = np.maximum(last, total.place) - np.minimum(first, total.place)
     wide = total.width**2 / products.spread
@@ -231,22 +288,32 @@ def _compare(total: _Part, products: _Products) -> tuple[Array, Array, Array]:
     able &= (total.zeros >= products.zeros[0] - SLACK) & (total.zeros <= products.zeros[1] + SLACK)
     able &= products.rows >= LEAST_ROWS * total.rows
     weights = np.sqrt(np.minimum(span, FAR))
-    if products.terms.shape[1] > 2:
+    if products.is_near:
         able, weights = able & (span <= NEAR), weights * RARE
     gaps, unit = np.median(total.logs) - products.middle, total.column.unit
-    found: list[tuple[Array, Array, Array]] = []
-    for factor in FACTORS:
+    found: list[tuple[Array, ...]] = []
+    for factor in (*FACTORS, *DIVIDED):
         chosen = able & (np.abs(gaps - math.log(factor)) <= FACTOR_GAP)
-        # Numbers of cents, times whole ones, are numbers of cents; rounding makes them no finer.
-        chosen &= (unit >= products.unit * factor) | (unit == 0.0)
         held = np.flatnonzero(chosen & ((products.factor == 0.0) | (products.factor == factor)))
         far = np.abs(total.logs - products.logs[held] - math.log(factor)).mean(axis=1)
         near = far <= FARTHEST
         held, far = held[near], far[near]
         far *= weights[held] * (1.0 if factor in COMMON else RARE)
-        found.append((far, held.astype(np.float64), np.full(len(held), factor)))
-    far, rows, factors = (np.concatenate(columns) for columns in zip(*found, strict=True))
-    return far, rows, factors
+        # Numbers of cents, times whole ones, are numbers of cents; rounding makes them no finer.
+        fits = (unit >= products.unit[held] * factor) | (unit == 0.0)
+        fits &= factor in FACTORS and not is_fixed
+        forms = [(-1, fits, 1.0)]
+        for place, coarsest in enumerate(products.coarsest[held].T):
+            forms.append((place, (coarsest > 0.0) & (unit <= coarsest * factor), TURNED))
+        for form, chosen, weight in forms:
+            rows = held[chosen].astype(np.float64)
+            found.append((far[chosen] * weight, rows, np.full(len(rows), factor), np.full(len(rows), form)))
+    return tuple(np.concatenate(columns) for columns in zip(*found, strict=True))
+
+
+def _turn_factor(factor: float) -> float:
+    """One over a factor, to the last digit: 1200 of a float near 1 / 1200."""
+    return float(1 / Fraction(factor).limit_denominator(100_000))
 
 
 def _multiply(left: Array, right: Array) -> Array:
@@ -285,7 +352,7 @@ def _fits_pair(
     """Whether a product is above one of its parts, and below it, in as many rows as the other parts say."""
     one = terms[place]
     seen = sides.get((total.column.name, one.column.name))
-    if seen is None or one.share_of:
+    if seen is None or one.share_of or one.power > 1:
         return True
     more, less, off = seen
     others = [part.values for at, part in enumerate(terms) if at != place]
@@ -296,12 +363,21 @@ def _fits_pair(
 
 
 def _make_candidate(
-    total: _Part, terms: Sequence[_Part], factor: float, alike: dict[frozenset[str], float]
+    total: _Part,
+    terms: Sequence[_Part],
+    factor: float,
+    alike: dict[frozenset[str], float],
+    sign: int = 1,
 ) -> Candidate:
-    """The product, to be looked at; what its most frequent value has, and equality, is no evidence of it."""
+    """The product, to be looked at; what its most frequent value has, and equality, is no evidence of it.
+
+    With the sign -1 the last term is divided by.
+    """
     equal = max(alike.get(frozenset((total.column.name, part.column.name)), 0.0) for part in terms)
     weights = np.asarray(total.column.weights)
     frequent = max(float(weights.max() / weights.sum()), total.zeros)
     columns, line = tuple(part.column for part in terms), (factor, 0.0)
     known = min(max(equal, frequent), 1.0)
-    return Candidate(total.column, columns, known, "product", line, terms[-1].share_of)
+    powers = (*(part.power for part in terms[:-1]), sign * terms[-1].power)
+    powers = powers if set(powers) != {1} else ()
+    return Candidate(total.column, columns, known, "product", line, terms[-1].share_of, powers)

@@ -57,7 +57,7 @@ from margrave.measure.mechanisms.partition import MIN_DEVIATIONS
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative, Whole
 from margrave.schema.columns.binned import fade_factors
-from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
+from margrave.schema.columns.relative import ABSENT_CELLS, Comparison, say_terms
 from margrave.schema.constraints.rules import Ordered
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
@@ -151,10 +151,10 @@ class Relations:
        its own two values. Between neighbours each table moves by at most S in L2, where S^2 =
        `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by at most
        sqrt(m S^2), and that is what its one event declares.
-    2. *comparisons* of m columns with sums or products of others, or with lines of these, the same: these
-       are of a row's own values, a row with a part missing is in a cell of its own, and so each row is in
-       exactly one cell of each table. Which are looked at, and with which constants, follows from the looks
-       before and the columns' released cells.
+    2. *comparisons* of m columns with sums, products or quotients of others, or with lines of these, the
+       same: these are of a row's own values, a row with a part missing or a divisor of 0 is in a cell of its
+       own, and so each row is in exactly one cell of each table. Which are looked at, and with which
+       constants, follows from the looks before and the columns' released cells.
     3. *lines* and their *constants*, m tables at a time, the same once more: a row's quotient, or its
        difference from a multiple, is in exactly one cell of each table. Which pairs of columns, multiples and
        cells follows from the columns' released cells, for the constants from the look at lines as well.
@@ -319,13 +319,15 @@ class Relations:
         """Look at a relation closely; None where the column's own bins say as much about it."""
         comparison = _comparison(column, bases, link)
         fineness = choose_fineness(self._rows[0], self._gaussian.sigma(rho))
-        ends = _in_unit(_join_bounds(bases, comparison), comparison)
+        # What divides may come near 0; a column that is a quotient in most rows is as wide as that.
+        joined = bounds_of(column) if comparison.powers else _join_bounds(bases, comparison)
+        ends = _in_unit(joined, comparison)
         edges = relation_edges(comparison, bounds_of(column), ends, link.sign, fineness)
 
         def exact() -> NDArray[np.int64]:
             return self._count_differences(column, bases, comparison, edges)
 
-        words = (" * " if comparison.joint == "product" else " + ").join(base.name for base in bases)
+        words = say_terms([base.name for base in bases], comparison.joint, comparison.powers)
         words = f"a line of {words}" if comparison.is_line else words
         what = f"relation of {column.name} to {words}"
         noisy, sigma = self._look(what, exact, rho, True)
@@ -388,7 +390,7 @@ def _join_links(
 def _comparison(column: Binned, bases: Sequence[Binned], link: Link) -> Comparison:
     """By quotient where a column stays on one side of a base that is positive and spread wide, else not."""
     if link.is_total:
-        return Comparison.with_terms(column, bases, link.joint, link.line, link.share_of)
+        return Comparison.with_terms(column, bases, link.joint, link.line, link.share_of, link.powers)
     (base,) = bases
     plain = Comparison.between(column, base)
     if plain.read != "number" or not link.sign or column.edge_array[0] < 0 or base.edge_array[0] < 0:
@@ -524,6 +526,7 @@ def _code_relation(
         factor=comparison.factor,
         offset=comparison.offset,
         share_of=comparison.share_of,
+        powers=comparison.powers,
         base_read=base_read,
         how=comparison.how,
         own=dataclasses.replace(column, missing=bool(missing)),
