@@ -102,6 +102,20 @@ SUMS += [
         ("small", "long", ("real",), 0.01, -100.0),
     )
 ]
+SUMS += [
+    (
+        column,
+        base,
+        others,
+        Comparison("difference", joint="product", unit=unit, factor=factor, powers=powers),
+    )
+    for column, base, others, unit, factor, powers in (
+        ("real", "small", ("single",), 0.01, 1.0, (1, -1)),
+        ("money", "real", ("long",), 0.001, 10_000.0, (1, -2)),
+        ("small", "long", ("real", "money"), 1.0, 1 / 60, (1, -1, 1)),
+        ("real", "small", (), 0.0, 1.0, (2,)),
+    )
+]
 """A column, the columns whose sum, product or line it is compared with, and how."""
 
 
@@ -176,6 +190,7 @@ def relative_schema(missing: bool, alone: bool) -> Schema:
                 base="long",
                 others=("small",),
                 joint="product",
+                powers=(1, -2),
                 own=Real(name="real", lower=-5, upper=5, bins=6, **loose),
                 part=Real(name="real", edges=edges, **whole),
                 **more,

@@ -99,6 +99,7 @@ def test_steps_and_sizes_say_what_may_be_a_product() -> None:
     found = {
         (one.total.name, *sorted(part.name for part in one.parts))
         for one in find_products(columns, [], [], 1.0, 99)
+        if not one.powers
     }
     assert ("amount", "count", "price") in found
     assert ("count", "amount", "price") not in found  # whole numbers are no product of cents
@@ -133,7 +134,8 @@ def column(name: str, quantiles: tuple[float, ...], step: float) -> Binned:
 def plain_products(columns: list[Binned]) -> set[tuple[str, ...]]:
     """Totals and parts of the candidates without a factor."""
     found = find_products(columns, [], [], 1.0, 99)
-    return {(one.total.name, *(part.name for part in one.parts)) for one in found if one.line == (1.0, 0.0)}
+    plain = [one for one in found if one.line == (1.0, 0.0) and not one.powers]
+    return {(one.total.name, *(part.name for part in one.parts)) for one in plain}
 
 
 def test_a_product_is_on_no_finer_step_than_its_factors() -> None:
@@ -221,6 +223,72 @@ def test_columns_of_the_same_sizes_in_other_rows_are_no_products() -> None:
         schema, asked, _ = fit(table, epsilon)
         assert len(asked) == 1
         assert not [c.sentence for c in schema.columns if isinstance(c, Relative) and c.others]
+
+
+def health(rows: int, seed: int = 0) -> pa.Table:
+    """A body mass index, a speed, a price of a square metre, a square; and others apart."""
+    rng = np.random.default_rng(seed)
+    height = rng.normal(171.0, 9.0, rows).clip(140.0).round()
+    weight = (rng.normal(26.0, 4.0, rows).clip(16.0) * (height / 100) ** 2).round(1)
+    hours, area = rng.lognormal(0.4, 0.6, rows).round(2).clip(0.1), rng.lognormal(4.4, 0.4, rows).round()
+    distance = (hours * rng.normal(70.0, 15.0, rows).clip(10.0)).round(1)
+    price, side = (
+        1000 * (area * rng.lognormal(1.2, 0.35, rows)).round(),
+        (1 + rng.gamma(9.0, 1.2, rows)).round(2),
+    )
+    return pa.table({
+        "weight": weight, "height": height.astype(int), "bmi": (weight / (height / 100) ** 2).round(1),
+        "distance": distance, "hours": hours, "speed": (distance / hours).round(1),
+        "price": price, "area": area.astype(int), "metre": (price / area).round(),
+        "side": side, "floor": (side**2).round(1),
+        "age": rng.integers(18, 80, rows), "score": np.round(rng.normal(50, 9, rows), 1),
+    })  # fmt: skip
+
+
+QUOTIENTS = {
+    "bmi": "10000 * weight / height^2",
+    "speed": "distance / hours",
+    "metre": "price / area",
+    "floor": "side^2",
+}
+
+
+def test_quotients_and_squares_are_found_and_kept_to_the_last_digit() -> None:
+    schema, asked, made = fit(health(20_000), 3.0)
+    assert len(asked) == 1
+    coded = {c.name: c.base_words for c in schema.columns if isinstance(c, Relative) and c.joint == "product"}
+    assert coded == QUOTIENTS
+    for name, step in (("bmi", 0.1), ("speed", 0.1), ("metre", 1.0), ("floor", 0.1)):
+        values = {n: made[n].to_numpy().astype(float) for n in made.column_names}
+        with np.errstate(all="ignore"):
+            exact = eval(QUOTIENTS[name].replace("^", "**"), {}, values)  # noqa: S307 - of the words above
+        assert (np.abs(values[name] - exact) <= step / 2 + 1e-6).mean() > 0.9
+
+
+def test_quotients_of_other_rows_are_none() -> None:
+    table, rng = health(20_000), np.random.default_rng(1)
+    for name in QUOTIENTS:
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, table[name].take(pa.array(rng.permutation(20_000))))
+    for epsilon in (1.0, 3.0):
+        schema, _, _ = fit(table, epsilon)
+        assert not [c.sentence for c in schema.columns if isinstance(c, Relative) and c.joint == "product"]
+
+
+def test_of_a_product_and_its_quotients_the_finest_is_taken() -> None:
+    """An amount to the cent is a product; a mean to hundredths of whole points is a quotient."""
+    price, count = column("price", (10.0, 20.0, 30.0, 40.0, 60.0), 0.01), column("count", (1, 3, 5, 8, 12), 1)
+    for step, holds in ((0.01, "total"), (1, "price")):
+        total = column("total", (40, 90, 160, 260, 400), step)
+        forms = [
+            Candidate(total, (price, count), 0.0, "product"),
+            Candidate(price, (total, count), 0.0, "product", powers=(1, -1)),
+            Candidate(count, (total, price), 0.0, "product", powers=(1, -1)),
+        ]
+        counts = [np.array([0.0, 1000.0, 0.0, 0.0, 0.0, 0.0])] * 3
+        for order in (forms, forms[::-1]):
+            (link,) = choose_sums(order, counts, 5.0)
+            assert link.column == holds
 
 
 @pytest.mark.parametrize(

@@ -28,19 +28,18 @@ EXACT = Real(
 def order(**more: Any) -> Schema:
     """An amount that is a price times a number."""
     own = Real(name="amount", lower=0, upper=1000, bins=5, missing=False, grids=CENTS)
-    plain: dict[str, Any] = {"missing": False}
+    usual: dict[str, Any] = {
+        "base": "count",
+        "others": ("price",),
+        "own": own,
+        "part": EXACT,
+        "missing": False,
+    }
     return Schema(
         (
             Integer(name="count", lower=0, upper=9, bins=10, missing=False),
             Real(name="price", lower=0, upper=100, bins=8, missing=False, grids=CENTS),
-            Relative(
-                name="amount",
-                base="count",
-                others=("price",),
-                joint="product",
-                own=own,
-                **{"part": EXACT} | plain | more,
-            ),
+            Relative(name="amount", joint="product", **usual | more),
         )
     )
 
@@ -105,6 +104,84 @@ def test_products_with_a_factor_and_of_what_a_share_leaves(factor: float, whole:
     assert Schema.from_json(schema.to_json()) == schema
     held = open_source(table)[0].bind(schema.absorb_outside()).encoded.column("amount")
     assert (held == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("powers", "factor", "words"),
+    [
+        ((1, -1), 1.0, "amount is price / count"),
+        ((1, -2), 10_000.0, "amount is 10000 * price / count^2"),
+        ((1, -1), 1 / 60, "amount is price / count / 60"),
+        ((1, 2), 1.0, "amount is price * count^2"),
+    ],
+)
+def test_quotients_and_squares_are_kept_to_the_last_digit(
+    powers: tuple[int, ...], factor: float, words: str
+) -> None:
+    exact = Real(name="amount", edges=(0.0, float(np.nextafter(0.0, 1.0))), missing=False, strict=False)
+    turned = {"base": "price", "others": ("count",), "follows": True, "missing": True}
+    schema, rows = order(part=exact, factor=factor, powers=powers, **turned), 2_000
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, c.size, rows).astype(code_dtype(c.size)) for c in schema.attributes]
+    table = decode(Encoded(schema.domain, tuple(codes)), schema, rng)
+    count, price, amount = (
+        table[name].to_numpy(zero_copy_only=False) for name in ("count", "price", "amount")
+    )
+    if powers[1] < 0:  # nothing is divided by 0
+        assert (count == 0).any()
+        np.testing.assert_array_equal(np.isnan(amount), count == 0)
+    there = ~np.isnan(amount)
+    exact_numbers = price[there] * factor * count[there].astype(float) ** powers[1]
+    assert (np.abs(amount[there] - exact_numbers) <= 0.005 + 1e-6).all()
+    column = schema["amount"]
+    assert isinstance(column, Relative)
+    assert column.relation == f"{words}, and missing where that is"
+    assert Schema.from_json(schema.to_json()) == schema
+    held = open_source(table)[0].bind(schema.absorb_outside()).encoded.column("amount")
+    np.testing.assert_array_equal(held, np.where(there, 0, 1))
+
+
+def test_a_square_of_one_column_and_a_quotient_without_steps() -> None:
+    square = Comparison("difference", joint="product", unit=0.1, powers=(2,))
+    found = square.values(np.array([12.3, 12.5]), square.join_terms([np.array([3.5, 3.5])]))
+    assert found.tolist() == [0.0, 0.25]
+    exact = Real(name="amount", edges=(0.0, float(np.nextafter(0.0, 1.0))), missing=False, strict=False)
+    own = Real(name="amount", lower=0, upper=1000, bins=5, missing=False)
+    schema = order(part=exact, own=own, powers=(1, -1), base="price", others=("count",))
+    codes = [
+        np.full(3, code, dtype=code_dtype(c.size))
+        for code, c in zip((3, 5, 0), schema.attributes, strict=True)
+    ]
+    made = decode(Encoded(schema.domain, tuple(codes)), schema, np.random.default_rng(0))
+    assert made["amount"].to_pylist() == (made["price"].to_numpy() / 3.0).tolist()
+
+
+def test_a_row_with_a_divisor_of_0_has_no_base_and_counts_once() -> None:
+    table = pa.table(
+        {"count": [0, 0, 2, 2, 2], "price": [3.0, 0.0, 3.0, 3.0, None], "amount": [1.0, None, 1.5, None, 1.0]}
+    )
+    edges = np.array([-9.0, 0.0, float(np.nextafter(0.0, 1.0)), 9.0])
+    comparison = Comparison("difference", joint="product", unit=0.01, powers=(1, -1))
+    counts = open_source(table)[0].differences("amount", "price", comparison, edges, ["count"]).reveal()
+    # Below, exact, above; no base in two rows, no amount in one, neither in one.
+    assert counts.tolist() == [0, 1, 0, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("joint", "powers"),
+    [
+        ("sum", (1, -1)),
+        ("product", (-1, 1)),
+        ("product", (1, 0)),
+        ("product", (1, -4)),
+        ("product", (1, -1.0)),
+    ],
+)
+def test_powers_are_whole_and_of_products_only(joint: str, powers: tuple[int, ...]) -> None:
+    with pytest.raises(SchemaError, match="powers"):
+        Comparison("difference", joint=joint, powers=powers)
+    with pytest.raises(SchemaError, match="relative to another column"):
+        order(powers=(1, -1, 1))
 
 
 def test_shares_are_of_products_only() -> None:

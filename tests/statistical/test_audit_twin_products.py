@@ -1,4 +1,4 @@
-"""The twin audit of products with a factor: the look at all, and the close one of a column coded so."""
+"""The twin audits of products with a factor and of quotients: the look at all, and the close one."""
 
 from __future__ import annotations
 
@@ -33,6 +33,30 @@ def row(owner: int) -> Row:
 
 TYPES = dict.fromkeys(("invoice", "rebate", "due"), pa.float64())
 AUDIT = LookAudit(COLUMNS, row, ODD, TYPES, epsilon=30.0)
+PARTED = ("paid", "hours", "hourly", "kind")
+DIVIDED: dict[str, Row] = {
+    "a row as all others": {},
+    "an amount that is no quotient": {"hourly": 1e300},
+    "divided by 0": {"hours": 0.0},
+    "nothing divided by 0": {"hours": 0.0, "paid": 0.0, "hourly": None},
+    "divided by next to 0": {"hours": 5e-324},
+    "divided by as little as counts": {"hours": 2.0**-125, "paid": 1e300},
+    "divided by less than 0": {"hours": -3.0},
+    "no value at all": dict.fromkeys(PARTED),
+    "a divisor missing": {"hours": None},
+    "infinite": {"hours": float("inf"), "paid": float("-inf")},
+    "no number": {"hours": float("nan")},
+}
+
+
+def divide(owner: int) -> Row:
+    """The row of an owner whose pay is divided by the hours, by a fixed rule."""
+    hours = float(3 + owner * 17 % 23)
+    paid = float(round(hours * (20 + owner * 7 % 11)) + owner % 3)
+    return {"paid": paid, "hours": hours, "hourly": paid / hours, "kind": ("a", "b")[owner % 2]}
+
+
+QUOTIENTS = LookAudit(PARTED, divide, DIVIDED, dict.fromkeys(PARTED[:3], pa.float64()), epsilon=30.0)
 
 
 @pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
@@ -40,6 +64,14 @@ def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) 
     asked, found = AUDIT.run(list(ODD), adjacency, k)
     assert [what for what in asked if "columns with sums or products of others" in what]
     assert [what for what in asked if what.startswith("relation of due to") and "invoice * rebate" in what]
+    assert found == []
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
+def test_looks_at_quotients_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
+    asked, found = QUOTIENTS.run(list(DIVIDED), adjacency, k)
+    assert [what for what in asked if "columns with sums or products of others" in what]
+    assert [what for what in asked if what.startswith("relation of hourly to") and "paid / hours" in what]
     assert found == []
 
 
@@ -58,3 +90,4 @@ def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -
     fault(monkeypatch)
     kinds = ["a row as all others", "an amount that is no product"]
     assert AUDIT.run(kinds, "add_remove", 0)[1] != []
+    assert QUOTIENTS.run(["a row as all others", "divided by 0"], "add_remove", 0)[1] != []

@@ -144,6 +144,10 @@ def test_products_and_bases_that_are_relative_themselves() -> None:
         y = 0.01 * np.outer(numbers(NET), left)
         mean = (rows.sum(axis=2) * y).sum() / rows.sum()
         assert estimate_mean(release, "y", of="table").value == pytest.approx(mean)
+    over = relative(others=("fee",), joint="product", powers=(1, -1))
+    columns = (NET, FEE, over)
+    with pytest.raises(InputError, match="net / fee"):
+        estimate_mean(release_of(columns, counts(columns), [("net", "fee"), ("y",)]), "y")
     twice = relative(base="z", others=("net",))
     columns = (NET, gross, twice)
     joint = counts(columns)
