@@ -161,6 +161,8 @@ def test_rules_public_columns_flags_and_columns_without_cells_are_left_alone() -
     assert found((AGES, by), tables, left_alone=["age"]) == []
     ruled = (Determines("other", "group"),)
     assert found((AGES, by, other), tables, rules=ruled) == list(ruled)
+    once = add_classes(Schema((AGES, by)), tables)
+    assert add_classes(once, tables).rules == once.rules  # a schema that a release had
     bare = Integer(name="age", edges=(0, 20, 40, 60, 100), missing=False)
     assert found((bare, by), tables) == []
     flag = Boolean(name="group", missing=False)

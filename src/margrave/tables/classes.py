@@ -60,7 +60,12 @@ def add_classes(
         left_alone: Names of columns of which none is sought, such as public ones.
     """
     held = {*find_ruled(schema.rules), *left_alone}
-    pairs = {m.clique for m in measurements if len(m.clique) == 2 and held.isdisjoint(m.clique)}
+    told = {frozenset(rule.names) for rule in schema.rules if isinstance(rule, Within)}
+    pairs = {
+        m.clique
+        for m in measurements
+        if len(m.clique) == 2 and held.isdisjoint(m.clique) and frozenset(m.clique) not in told
+    }
     tables: PooledTables | None = None
     found: list[Within] = []
     for pair in sorted(pairs):
