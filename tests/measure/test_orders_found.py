@@ -13,7 +13,7 @@ from margrave import Synthesizer
 from margrave.measure.discovery.between.links import pair_up
 from margrave.measure.discovery.between.orders import find_orders, list_open
 from margrave.privacy.accounting.events import GaussianEvent
-from margrave.schema.columns import Date, Integer, Moment
+from margrave.schema.columns import Date, Integer, Moment, Relative
 from margrave.schema.constraints.calendar import follow_dates
 from margrave.schema.constraints.rules import Elapsed, Ordered, rule_from_json
 from margrave.schema.encode import decode
@@ -70,7 +70,14 @@ def counts_of(pair: Any, rows: float, broken: float) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("broken", "sigma", "found"),
-    [(0.0, 10.0, True), (0.002, 10.0, True), (0.05, 10.0, False), (0.05, 150.0, True), (0.0, 600.0, False)],
+    [
+        (0.0, 10.0, True),
+        (0.002, 10.0, True),
+        (0.05, 10.0, False),
+        (0.05, 150.0, True),
+        (0.0, 600.0, False),
+        (-0.2, 450.0, False),
+    ],
 )
 def test_what_noise_may_hide_is_no_break_if_it_is_little(broken: float, sigma: float, found: bool) -> None:
     overlapping = columns(("2010-01-01", "2012-01-01"), ("2011-06-01", "2014-01-01"))
@@ -185,3 +192,24 @@ def test_an_age_and_an_order_hold_together() -> None:
     table = decode(encoded, schema, rng)
     assert (table["born"].to_numpy() <= table["seen"].to_numpy()).all()
     assert Fraction(int((table["age"].to_numpy() == codes[2]).sum()), 4_000) > Fraction(9, 10)
+
+
+def test_a_date_moves_between_all_its_bounds_and_behind_the_earlier_where_they_contradict() -> None:
+    own = {"lower": "2010-01-01", "upper": "2019-12-31", "bins": 10, "missing": False}
+    columns = [Date(name=name, **own) for name in ("first", "last", "between")]  # type: ignore[arg-type]
+    rules = [Ordered(*names, share=(1.0, 0.01)) for names in (("first", "between"), ("between", "last"))]
+    for one in ("first", "last"):  # others follow from these, so that they do not move
+        part = Integer(name=f"{one}_due", lower=0, upper=9, bins=2, missing=False)
+        due = Date(name=f"{one}_due", **own)  # type: ignore[arg-type]
+        columns.append(
+            Relative(name=due.name, base=one, base_read="date", own=due, part=part, missing=False)  # type: ignore[arg-type]
+        )
+    schema = Schema(tuple(columns), tuple(rules))
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, c.size, 4_000).astype(np.uint8) for c in schema.attributes]
+    made = decode(Encoded(schema.domain, tuple(codes)), schema, rng)
+    first, last, between = (made[name].to_numpy().astype(int) for name in ("first", "last", "between"))
+    held = first <= last
+    assert 0.4 < held.mean() < 0.6
+    assert ((first <= between) & (between <= last))[held].mean() > 0.99
+    assert (first <= between)[~held].mean() > 0.95

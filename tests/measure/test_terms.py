@@ -8,7 +8,9 @@ import pytest
 
 import margrave as mg
 from margrave.measure.discovery.between.edges import TERMS, TERMS_DETAIL, relation_edges
-from margrave.schema.columns import Date, Relative
+from margrave.measure.discovery.between.links import pair_up
+from margrave.measure.discovery.between.trees import choose_links
+from margrave.schema.columns import Date, Integer, Relative
 from margrave.schema.columns.relative import Comparison
 
 ROWS = 12_000
@@ -69,3 +71,21 @@ def test_terms_have_cells_of_a_day_where_noise_allows() -> None:
     assert 365.0 not in relation_edges(comparison, ends, ends, 0, TERMS_DETAIL / 2)
     # No term beyond what the ends of both columns leave.
     assert max(relation_edges(comparison, ends, (18_000.0, 18_627.0), 1, 1.0)) <= 627.0
+
+
+def test_the_base_of_two_columns_that_mostly_lack_it_is_none_of_them() -> None:
+    cells = tuple(range(101))
+    columns = [Integer(name=n, edges=cells, fine=cells, weights=(1.0,) * 100) for n in ("a", "b", "c")]
+    pairs = pair_up(columns, 9)
+    for lacking in (0.0, 9_000.0):
+        counts = []
+        for pair in pairs:
+            names = {pair.base.name, pair.column.name}
+            equal = np.where(pair.edges[:-1] == 0.0, 1_000.0, 0.0)
+            plain = 10_000.0 * pair.chance
+            # The rows without "c", which is the column of its pairs.
+            told = np.append(equal, [0.0, lacking, 0.0]) if "c" in names else np.append(plain, np.zeros(3))
+            counts.append(told)
+        links = {link.column: link.base for link in choose_links(pairs, counts, 1.0)}
+        assert ("c" in links.values()) == (not lacking)
+        assert len(links) == (1 if lacking else 2)
