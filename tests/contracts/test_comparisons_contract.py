@@ -116,6 +116,13 @@ SUMS += [
         ("real", "small", (), 0.0, 1.0, (2,)),
     )
 ]
+SUMS += [
+    (column, base, others, Comparison("difference", whole=whole, joint="sum", powers=powers))
+    for column, base, others, whole, powers in (
+        ("real", "long", ("small",), True, (1, -1)),
+        ("money", "real", ("small", "single"), False, (1, -1, -1)),
+    )
+]
 """A column, the columns whose sum, product or line it is compared with, and how."""
 
 

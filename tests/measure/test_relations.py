@@ -321,3 +321,20 @@ def test_a_total_is_the_sum_of_its_parts_and_its_mean_a_line_of_it() -> None:
         found = relatives(discover(table, seed=seed)[0])
         assert set(found["total"].bases) == set(names)
         assert found["mean"].bases in (("total",), tuple(names))
+
+
+def test_of_a_sum_the_column_of_most_values_is_drawn_by_the_others() -> None:
+    rng = np.random.default_rng(0)
+    fee = rng.choice([8_500, 9_000, 9_250, 12_500], 20_000)
+    rebate = rng.choice([0, 1_000, 2_500], 20_000, p=[0.6, 0.3, 0.1])
+    parts = rng.integers(0, 40, (2, 20_000))
+    table = pd.DataFrame({"fee": fee, "rebate": rebate, "to_pay": fee - rebate, "a": parts[0], "b": parts[1]})
+    table["all"] = table["a"] + table["b"]
+    synthesis = mg.Synthesizer("independent", epsilon=3.0, not_private_test_seed=0).fit(table)
+    found = relatives(synthesis.schema)
+    assert found["to_pay"].base_words == "fee - rebate"
+    assert set(found["all"].bases) == {"a", "b"}
+    made = synthesis.sample_arrow(5_000, rng=np.random.default_rng(0)).to_pandas()
+    assert (made["fee"] - made["rebate"] == made["to_pay"]).mean() > 0.99
+    assert made["fee"].isin([8_500, 9_000, 9_250, 12_500]).mean() > 0.98
+    assert Schema.from_json(synthesis.schema.to_json()) == synthesis.schema

@@ -170,14 +170,16 @@ def test_a_row_with_a_divisor_of_0_has_no_base_and_counts_once() -> None:
 @pytest.mark.parametrize(
     ("joint", "powers"),
     [
-        ("sum", (1, -1)),
+        ("sum", (1, -2)),
+        ("sum", (-1, 1)),
+        ("", (1, -1)),
         ("product", (-1, 1)),
         ("product", (1, 0)),
         ("product", (1, -4)),
         ("product", (1, -1.0)),
     ],
 )
-def test_powers_are_whole_and_of_products_only(joint: str, powers: tuple[int, ...]) -> None:
+def test_powers_are_whole_and_those_of_a_sum_are_signs(joint: str, powers: tuple[int, ...]) -> None:
     with pytest.raises(SchemaError, match="powers"):
         Comparison("difference", joint=joint, powers=powers)
     with pytest.raises(SchemaError, match="relative to another column"):

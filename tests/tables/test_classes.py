@@ -153,6 +153,29 @@ def test_classes_whose_order_a_bin_hides_are_left_alone() -> None:
     assert found((AGES, by), measured(AGES, by, told, sigma=3_000.0)) == []
 
 
+def test_classes_that_share_a_number_are_none() -> None:
+    """Two programmes of one fee: the fee between them was moved for one of them."""
+    fees = Integer(
+        name="fee",
+        edges=(8500, 8550, 9050, 9250, 9300),
+        fine=tuple(range(8500, 9350, 50)),
+        weights=tuple(1000.0 * (one in (8500, 9000, 9100, 9250)) for one in range(8500, 9300, 50)),
+        missing=False,
+        grids=((50.0, 1.0),),
+    )
+    by = classes(("his", "law", "phy", "bio", "art"))
+    table = np.zeros((4, 5))
+    table[[0, 1, 2, 3, 3], [0, 1, 4, 2, 3]] = 1_791.73, 1_848.6, 1_000.4, 2_727.9, 1_790.1
+    for seed in range(4):
+        noisy = table + np.random.default_rng(seed).normal(0.0, 20.0, table.shape)
+        assert found((fees, by), [NoisyMarginal(("fee", "group"), noisy, 20.0)]) == []
+    apart = np.delete(table, 3, axis=1)
+    by = classes(("his", "law", "phy", "art"))
+    (rule,) = found((fees, by), [NoisyMarginal(("fee", "group"), apart + 1e-3, 20.0)])
+    assert isinstance(rule, Within)
+    assert all(one is None or one % 50 == 0 for _, one, _ in rule.entries)
+
+
 def test_rules_public_columns_flags_and_columns_without_cells_are_left_alone() -> None:
     by = classes()
     tables = measured(AGES, by, age_groups)

@@ -101,6 +101,11 @@ def test_a_sum_counts_the_rows_that_have_a_code_of_it(alone: bool) -> None:
     assert found.value == pytest.approx(mean)
     # Rows that have a value and no base are supposed to be off by half a deviation of the others.
     assert (found.standard_error > 1.0) == alone
+    less = dataclasses.replace(total, powers=(1, -1))
+    release = release_of((net, FEE, less), joint, [("net", "y"), ("fee", "y")])
+    fee = np.einsum("ijk,j->", joint[:4, :, :3], numbers(FEE)) / rows
+    assert less.relation.startswith("y is net - fee")
+    assert estimate_mean(release, "y", of="table").value == pytest.approx(mean - 2.0 * fee)
     with pytest.raises(InputError, match=r"\['fee', 'y'\]\. Codes of 'y' say how it goes with net \+ fee"):
         estimate_mean(release_of(columns, joint, [("net", "y"), ("fee",)]), "y")
 

@@ -160,7 +160,8 @@ def _order_classes(counts: Floats, noise: Floats, labels: Sequence[str]) -> NDAr
     far = np.square(bins[:, None] - places) * noise * (held != 0.0)
     doubts = np.sqrt(far.sum(axis=0)) / sizes
     order = np.argsort(places, kind="stable")
-    apart = np.diff(places[order]) > Z_SEEN * np.hypot(doubts[order][1:], doubts[order][:-1])
+    unsure = Z_SEEN * np.hypot(doubts[order][1:], doubts[order][:-1])
+    apart = np.diff(places[order]) > np.maximum(unsure, 1e-6)
     if apart.all():
         return order
     told = [_read_numbers([label]) for label in labels]
@@ -204,7 +205,9 @@ class _Split:
         weights = np.maximum(weights, 1e-9 * weights.max())
         running = np.append(0.0, np.cumsum(weights)) / weights.sum()
         inner = fine[:-1, None] + np.diff(fine)[:, None] * np.arange(PARTS) / PARTS
-        able = np.unique(np.ceil(inner) if isinstance(column, Whole) else inner)[1:]
+        step = column.step or float(isinstance(column, Whole))
+        # No class ends between two numbers that the column has.
+        able = np.unique(np.ceil(inner / step - 1e-9) * step if step else inner)[1:]
         edges = np.asarray(column.edge_array, dtype=np.float64)
         return cls(column, edges, fine, running, able, _share_below(able, edges, fine, running))
 

@@ -81,7 +81,8 @@ def _expand(schema: Schema, column: Relative) -> Form:
     Raises:
         InputError: It is made of quotients or powers, of which tables of two columns tell no sum.
     """
-    if column.powers:
+    signs = column.powers if column.joint == "sum" else ()
+    if column.powers and not signs:
         what = f"a sum or product of columns; codes of {column.name!r} are of {column.base_words}"
         remedy = "Declare its bins, bins=32 say, and make another release."
         raise InputError(invalid("column", what, remedy, got=column.name))
@@ -93,6 +94,7 @@ def _expand(schema: Schema, column: Relative) -> Form:
         return _multiply(column, bases[0], ((Product((column.name,), (part,)),), 0.0))
     if whole := column.share_of:
         bases[-1] = _add(_scale(bases[-1], -1.0 if whole > 0.0 else 1.0), ((), abs(whole)))
+    bases = [_scale(base, sign) for base, sign in zip(bases, signs or (1,) * len(bases), strict=True)]
     joined = bases[0]
     for base in bases[1:]:
         joined = _multiply(column, joined, base) if column.joint == "product" else _add(joined, base)

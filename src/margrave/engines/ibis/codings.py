@@ -300,7 +300,8 @@ def _join_bases(bases: Sequence[Stored], comparison: Comparison) -> Stored:
         held, form = [limit(term.number) for term in terms], "float"
         held[-1] = apply_share(comparison.share_of, held[-1])
     product = comparison.joint == "product"
-    value = multiply_in_turn(held, comparison.powers, _void_zeros) if product else sum_in_turn(held)
+    powers = comparison.powers
+    value = multiply_in_turn(held, powers, _void_zeros) if product else sum_in_turn(held, powers)
     absent = terms[0].value.isnull()
     for term in terms[1:]:
         absent = absent | term.value.isnull()

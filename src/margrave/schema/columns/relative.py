@@ -70,7 +70,8 @@ class Comparison:
         share_of: The whole that the last column of a product is a share of, 1 or 100 say, taken off as
             a discount is; below 0 one that it is added to, as a tax is; 0 where it is no share.
         powers: The whole power of each column of a product, the first above 0: (1, -2) for a weight over a
-            height squared; () where all are 1. A row in which a divisor is 0 has no base: it is missing.
+            height squared; () where all are 1. A row in which a divisor is 0 has no base: it is missing. Of a
+            sum the sign of each column, (1, -1) for a price less a discount.
     """
 
     how: str
@@ -111,9 +112,10 @@ class Comparison:
         if not self.powers:
             return
         powers = self.powers if isinstance(self.powers, tuple) else (0,)
-        whole = all(type(power) is int and 1 <= abs(power) <= MOST_POWERS for power in powers)
-        if self.joint != "product" or not whole or powers[0] < 0 or sum(map(abs, powers)) > MOST_POWERS:
-            limit = f"whole numbers but 0, the first above 0, {MOST_POWERS} in all, and () but for products"
+        most = {"product": MOST_POWERS, "sum": 1}.get(self.joint, 0)
+        whole = all(type(power) is int and 1 <= abs(power) <= most for power in powers)
+        if not whole or powers[0] < 0 or sum(map(abs, powers)) > max(MOST_POWERS, MOST_TERMS * (most == 1)):
+            limit = f"whole numbers but 0, the first above 0, {MOST_POWERS} in all, or signs of a sum"
             raise SchemaError(invalid("powers", limit, "Leave them out.", got=self.powers))
 
     @classmethod
@@ -149,7 +151,7 @@ class Comparison:
             joint: "sum" or "product".
             line: The factor and the offset; (1, 0) for no line.
             share_of: The whole that the last term is a share of; 0 for none.
-            powers: Of the terms of a product; () for all 1.
+            powers: Of the terms of a product, or signs of those of a sum; () for all 1.
 
         Raises:
             SchemaError: They are not all numbers, or more than MOST_TERMS.
@@ -201,12 +203,12 @@ class Comparison:
         """
         if self.whole:
             most = LIMIT // MOST_TERMS
-            return sum_in_turn([np.clip(_whole(term), -most, most) for term in terms])
+            return sum_in_turn([np.clip(_whole(term), -most, most) for term in terms], self.powers)
         if self.joint == "product":
             *held, last = (_limit_factors(term) for term in terms)
             found = multiply_in_turn([*held, apply_share(self.share_of, last)], self.powers, _void_zeros)
         else:
-            found = sum_in_turn([_plain(term) for term in terms])
+            found = sum_in_turn([_plain(term) for term in terms], self.powers)
         return found * self.factor + self.offset if self.is_line else found
 
     def base_in_unit(self, base: Numbers) -> Any:
@@ -218,11 +220,16 @@ class Comparison:
         return base
 
 
-def sum_in_turn(terms: Sequence[Any]) -> Any:
-    """The sum of one or more terms, added from the first on: floats add up to the same on every engine."""
+def sum_in_turn(terms: Sequence[Any], signs: tuple[int, ...] = ()) -> Any:
+    """The sum of one or more terms, added from the first on: floats add up to the same on every engine.
+
+    Args:
+        terms: Arrays of numbers, or expressions of a backend.
+        signs: Of each, the first above 0; () for all 1.
+    """
     found = terms[0]
-    for term in terms[1:]:
-        found = found + term
+    for term, sign in zip(terms[1:], signs[1:] or (1,) * len(terms[1:]), strict=True):
+        found = found + term if sign > 0 else found - term
     return found
 
 
@@ -487,10 +494,10 @@ class Relative(Column):
 
 
 def say_terms(names: Sequence[str], joint: str, powers: tuple[int, ...]) -> str:
-    """What columns make together: "net + tax", "price * count", "weight / height^2"."""
+    """What columns make together: "net + tax", "price - rebate", "price * count", "weight / height^2"."""
     said = ""
     for name, power in zip(names, powers or (1,) * len(names), strict=True):
-        sign = " + " if joint != "product" else " * " if power > 0 else " / "
+        sign = (" + ", " * ", " - ", " / ")[(joint == "product") + 2 * (power < 0)]
         said += (sign if said else "") + (name if abs(power) == 1 else f"{name}^{abs(power)}")
     return said
 

@@ -298,13 +298,14 @@ def _join_bases(column: Relative, found: Mapping[str, Drawn]) -> Drawn:
         return terms[0]
     absent: Truths = np.logical_or.reduce([term.absent for term in terms])
     numbers = column.comparison.join_terms([term.numbers for term in terms])
-    if column.powers:  # nothing is divided by 0
+    divided = bool(column.powers) and column.joint == "product"
+    if divided:  # nothing is divided by 0
         absent = absent | np.isnan(numbers)
         numbers = np.where(absent, 0.0, numbers)
     if unit := column.comparison.unit:
         return Drawn(_round_product(numbers, unit), absent)
     # .1 + .2 is .3: what adding floats leaves behind the ninth decimal is no part of the sum.
-    rounded = numbers.dtype.kind == "i" or bool(column.powers)
+    rounded = numbers.dtype.kind == "i" or divided
     return Drawn(numbers if rounded else np.round(numbers, 9), absent)
 
 

@@ -228,6 +228,9 @@ MIN_EXACT_SHARE, MIN_EXACT_PRODUCT, MIN_EXACT_LINE = 0.5, 0.8, 0.9
 those rows that one frequent value does not put on it."""
 FINER = 1.25
 """How much finer steps a quotient has to have than a product, for their sizes; not measured."""
+TURN_NATS = 0.5
+"""Nats by which the entropy of a part has to be above that of its total for the part to be drawn by the
+others. Not measured."""
 Z_SUM = 3.0
 """Noise standard deviations by which it must exceed that, and any single column's equality with the total."""
 
@@ -385,7 +388,9 @@ def round_share(share: float, error: float) -> tuple[float, float]:
     return round(min(max(share, 0.0), 1.0), 4), round(max(error, 1e-4), 4)
 
 
-def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: float) -> list[Link]:
+def choose_sums(
+    candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: float, fixed: Collection[str] = ()
+) -> list[Link]:
     """The sums, products and lines that hold, one a total at most, none that leads back to itself.
 
     Of several that hold for one total, within the noise of the best, one of the fewest parts is taken, and
@@ -395,6 +400,7 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
         candidates: What was looked at.
         noisy: Noisy counts of each, shape [3 + ABSENT_CELLS].
         sigma: Standard deviation of their noise.
+        fixed: Names of columns that keep their own bins.
     """
     held: dict[str, list[tuple[float, Candidate]]] = {}
     for candidate, counts in zip(candidates, noisy, strict=True):
@@ -422,12 +428,41 @@ def choose_sums(candidates: Sequence[Candidate], noisy: Sequence[Array], sigma: 
         # Those that are asked for first are the rounder ones.
         best = max(exact for exact, _ in near)
         exact, chosen = next(entry for entry in near if entry[0] >= best - 2.0 * sigma)
-        base, *others = (part.name for part in chosen.parts)
+        link = _turn_sum(chosen, exact, {*held, *fixed, *(one.column for one in links)})
         # A total that one of its parts is relative to already would close a circle.
-        if name not in _above((base, *others), links):
-            constants = chosen.line, chosen.share_of, chosen.powers
-            links.append(Link(base, name, 0, exact, tuple(others), chosen.joint, *constants))
+        if link.column not in _above((link.base, *link.others), links):
+            links.append(link)
     return links
+
+
+def _turn_sum(chosen: Candidate, exact: float, taken: Collection[str]) -> Link:
+    """The link of a total with its parts; or that of the part which has many more values than the total has,
+    as what is to pay of a fee in four classes and a rebate: drawn by the others it leaves them their values.
+
+    Args:
+        chosen: A sum, a product or a line that holds.
+        exact: The noisy rows in which it does.
+        taken: Names of columns that may not be drawn by others, or are already.
+    """
+    names = [part.name for part in chosen.parts]
+    plain = chosen.joint == "sum" and len(names) > 1 and chosen.line == NO_LINE
+    free = [part for part in chosen.parts if part.name not in taken and not part.missing] if plain else []
+    if free and not chosen.total.missing and all(one.unit > 0.0 for one in (chosen.total, *chosen.parts)):
+        most = max(free, key=_count_values)
+        if _count_values(most) > TURN_NATS + _count_values(chosen.total):
+            others = tuple(name for name in names if name != most.name)
+            signs = (1, *(-1 for _ in others))
+            return Link(chosen.total.name, most.name, 0, exact, others, "sum", powers=signs)
+    constants = chosen.line, chosen.share_of, chosen.powers
+    return Link(names[0], chosen.total.name, 0, exact, tuple(names[1:]), chosen.joint, *constants)
+
+
+def _count_values(column: Binned) -> float:
+    """The entropy of a column's values in nats, even in each of its cells."""
+    weights, fine = np.asarray(column.weights), np.asarray(column.fine, dtype=np.float64)
+    held = weights > 0.0
+    share, wide = weights[held] / weights.sum(), np.maximum(np.diff(fine)[held] / column.unit, 1.0)
+    return float(-(share * np.log(share / wide)).sum())
 
 
 def _only_base(candidate: Candidate) -> str:

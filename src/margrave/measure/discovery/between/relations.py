@@ -266,7 +266,7 @@ class Relations:
         what = f"comparisons of {len(candidates)} columns with sums or products of others, or lines"
         wanted = [(one.total, one.parts, one.comparison, one.edges) for one in candidates]
         counts, spread, cost = self._compare_surely(what, wanted, rho * SUMS)
-        sums = choose_sums(candidates, counts, spread)
+        sums = choose_sums(candidates, counts, spread, self._fixed)
         return _join_links(sums, pairs, noisy, sigma, self._fixed), spent + cost
 
     def _find_lines(self, columns: Sequence[Binned], rho: Fraction) -> tuple[list[Candidate], Fraction]:
