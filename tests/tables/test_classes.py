@@ -149,6 +149,11 @@ def test_classes_whose_order_a_bin_hides_are_left_alone() -> None:
         return ["a" if one < 40 else "b" if one < 50 else "c" if one < 60 else "d" for one in values]
 
     assert found((AGES, hidden), measured(AGES, hidden, inside)) == []
+    # Nor where all rows are in one bin, whatever labels say.
+    by_label = classes(("10-19", "20-29"))
+    table = np.zeros((4, 2))
+    table[2] = 5_000.0, 4_000.0
+    assert found((AGES, by_label), [NoisyMarginal(("age", "group"), table, 3.0)]) == []
     # Nor with noise that hides all.
     assert found((AGES, by), measured(AGES, by, told, sigma=3_000.0)) == []
 

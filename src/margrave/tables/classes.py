@@ -165,7 +165,7 @@ def _order_classes(counts: Floats, noise: Floats, labels: Sequence[str]) -> NDAr
     if apart.all():
         return order
     told = [_read_numbers([label]) for label in labels]
-    if not all(told):
+    if not all(told) or float(np.ptp(places)) < 1e-6:
         return None
     keys = np.array([float(np.mean(numbers)) for numbers in told])
     if len(np.unique(keys)) < len(keys):
