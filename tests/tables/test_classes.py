@@ -20,13 +20,12 @@ from margrave.schema.schema import Schema
 from margrave.tables.classes import add_classes
 
 ROWS = 20_000
-AGES = Integer(
-    name="age",
-    edges=(0, 20, 40, 60, 100),
-    fine=tuple(range(101)),
-    weights=(1.0,) * 100,
-    missing=False,
-)
+CELLS: dict[str, Any] = {
+    "edges": (0, 20, 40, 60, 100),
+    "fine": tuple(range(101)),
+    "weights": (1.0,) * 100,
+}
+AGES = Integer(name="age", missing=False, **CELLS)
 GROUPS = ("65+", "18-24", "under 18", "25-64")
 STARTS = {"under 18": 0, "18-24": 18, "25-64": 25, "65+": 65}
 
@@ -200,13 +199,7 @@ def test_rules_public_columns_flags_and_columns_without_cells_are_left_alone() -
 
 def test_each_number_that_says_a_class_has_a_rule() -> None:
     by = classes()
-    days = Date(
-        name="born",
-        edges=(0, 20, 40, 60, 100),
-        fine=tuple(range(101)),
-        weights=(1.0,) * 100,
-        missing=False,
-    )
+    days = Date(name="born", missing=False, **CELLS)
     tables = [*measured(days, by, age_groups), *measured(AGES, by, age_groups, sigma=9.0)]
     rules = found((days, AGES, by), tables)
     assert [rule.names for rule in rules] == [("group", "age"), ("group", "born")]
@@ -249,9 +242,7 @@ def test_numbers_are_drawn_in_their_class_and_in_their_bin_where_it_has_some() -
 
 
 def test_missing_numbers_stay_missing_and_unlisted_classes_leave_any() -> None:
-    number = Integer(
-        name="age", edges=(0, 20, 40, 60, 100), fine=tuple(range(101)), weights=(1.0,) * 100, missing=True
-    )
+    number = Integer(name="age", missing=True, **CELLS)
     by = Categorical(name="group", values=GROUPS, other="(other)", missing=True)
     schema = Schema((number, by), (RULE,))
     encoded = encoded_of(schema)

@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.release import NoisyMarginal
-from margrave.schema.columns import Binned, Boolean, Date, Listed, Temporal, Whole
+from margrave.schema.calendar import find_date
+from margrave.schema.columns import Binned, Boolean, Date, Integer, Listed, Temporal, Whole
+from margrave.schema.constraints.draws import running_weights
 from margrave.schema.constraints.rules import Within, find_ruled
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import PooledTables
@@ -85,7 +87,7 @@ def add_classes(
 def _has_cells(column: Binned) -> bool:
     able = not isinstance(column, Temporal) or isinstance(column, Date)
     # Of keys each row has one of its own, whatever its class.
-    able = able and not getattr(column, "unique", False)
+    able = able and not (isinstance(column, Integer) and column.unique)
     return able and column.attribute and column.present >= LEAST_BINS and sum(column.weights or ()) > 0
 
 
@@ -200,10 +202,9 @@ class _Split:
     @classmethod
     def of(cls, column: Binned) -> _Split:
         """That of a column whose cells are known."""
-        fine, weights = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)
-        # Where no rows are seen a class may end as well, anywhere.
-        weights = np.maximum(weights, 1e-9 * weights.max())
-        running = np.append(0.0, np.cumsum(weights)) / weights.sum()
+        # Where no rows are seen a class may end as well, anywhere: the weights grow there, too.
+        fine, running = running_weights(column)
+        running = running / running[-1]
         inner = fine[:-1, None] + np.diff(fine)[:, None] * np.arange(PARTS) / PARTS
         step = column.step or float(isinstance(column, Whole))
         # No class ends between two numbers that the column has.
@@ -242,7 +243,7 @@ class _Split:
     def bound(self, end: float) -> int | float | str:
         """A place as a bound of the column."""
         if isinstance(self.column, Date):
-            return (datetime.date(1970, 1, 1) + datetime.timedelta(days=int(end))).isoformat()
+            return find_date(int(end)).isoformat()
         return int(end) if isinstance(self.column, Whole) else end
 
     def before(self, bound: int | float | str | None) -> int | float | str | None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from margrave.schema.calendar import FAR, HOUR, NO_PART, TICKS, Instant, find_range
 from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Whole
 from margrave.schema.columns.relative import in_turn, take_own
-from margrave.schema.constraints.draws import Drawn, in_bins
+from margrave.schema.constraints.draws import Drawn, in_bins, running_weights
 from margrave.schema.constraints.rules import CalendarRule, DatePart, DateRule, Elapsed, Ordered, find_ruled
 from margrave.schema.cycles import Cycle
 from margrave.schema.encoded import Codes, Encoded
@@ -297,14 +297,6 @@ def _weigh_between(column: Binned, low: NDArray[Any], high: NDArray[Any]) -> Flo
     edges, running = running_weights(column)
     found: Floats = np.interp(high, edges, running) - np.interp(low, edges, running)
     return found
-
-
-def running_weights(column: Binned) -> tuple[Floats, Floats]:
-    """Edges of a column's cells, its bins where it has none, and the weight up to each, which grows."""
-    edges, weights = column.edge_array, np.ones(column.present)
-    if column.fine is not None and column.weights is not None and sum(column.weights) > 0:
-        edges, weights = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)
-    return edges, np.append(0.0, np.cumsum(np.maximum(weights, 1e-9 * weights.max())))
 
 
 def follow_dates(

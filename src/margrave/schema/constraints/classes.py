@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.schema.columns import Binned, Whole
-from margrave.schema.constraints.calendar import running_weights
-from margrave.schema.constraints.draws import Drawn, in_bins
+from margrave.schema.constraints.draws import Drawn, in_bins, running_weights
 from margrave.schema.constraints.numbers import read_ranges
 from margrave.schema.constraints.rules import Within
 from margrave.schema.encoded import Codes, Encoded
@@ -127,9 +126,8 @@ def follow_numbers(
         own = found.get(rule.by, before)
         if rule.column in linked:
             drawn = linked[rule.column]
-        elif rule.column in numbers:
-            absent = encoded.column(rule.column) >= getattr(column, "present", 0)
-            drawn = Drawn(numbers[rule.column], absent)
+        elif isinstance(column, Binned) and rule.column in numbers:
+            drawn = Drawn(numbers[rule.column], encoded.column(rule.column) >= column.present)
         else:
             continue
         low, high = read_ranges(by, column, rule)

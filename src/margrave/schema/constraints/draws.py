@@ -431,3 +431,11 @@ def _store_numbers(numbers: NDArray[Any], column: Binned, dtype: str) -> NDArray
     if isinstance(column, Whole):
         return numbers
     return Storage.of(column, dtype).round_values(numbers)
+
+
+def running_weights(column: Binned) -> tuple[Floats, Floats]:
+    """Edges of a column's cells, its bins where it has none, and the weight up to each, which grows."""
+    edges, weights = column.edge_array, np.ones(column.present)
+    if column.fine is not None and column.weights is not None and sum(column.weights) > 0:
+        edges, weights = np.asarray(column.fine, dtype=np.float64), np.asarray(column.weights)
+    return edges, np.append(0.0, np.cumsum(np.maximum(weights, 1e-9 * weights.max())))

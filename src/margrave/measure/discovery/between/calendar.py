@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -149,15 +149,15 @@ class Calendar:
             schema: All known.
             rho: What may be spent; what is not needed is left, and nothing is where no rule may hold.
         """
-        ages, spent = self._ask_days(schema, rho * DAYS)
+        dates = {one.name: one for one in self._find_dates(schema)}
+        ages, spent = self._ask_days(schema, dates, rho * DAYS)
         rho -= spent
         most = min(self._gaussian.count_tables(rho, self._rows / MOST_NOISE), MOST_TOLD)
         rules = [*ages, *self.find_candidates(schema)][:most]
         if not rules:
             return schema
         cost = self._gaussian.joint(len(rules)).find_cost(rho, self._rows / LEAST_NOISE)
-        dates = {one.name: one for one in self._find_dates(schema)}
-        noisy, sigma = self._count(f"times told by {len(rules)} rules", rules, cost, schema)
+        noisy, sigma = self._count(f"times told by {len(rules)} rules", rules, cost, dates)
 
         def place(rule: CalendarRule) -> tuple[float, ...]:
             own = [dates[name] for name in rule.dates]
@@ -167,11 +167,13 @@ class Calendar:
         found = choose_rules(rules, noisy, sigma, place)
         return Schema(schema.columns, (*schema.rules, *found))
 
-    def _ask_days(self, schema: Schema, rho: Fraction) -> tuple[list[Age], Fraction]:
+    def _ask_days(
+        self, schema: Schema, dates: Mapping[str, _Dates], rho: Fraction
+    ) -> tuple[list[Age], Fraction]:
         """The fixed days that numbers are told to, as far as a look shows, and what was spent of rho."""
-        dates = [(one.name, one.instants.days.astype(np.float64)) for one in self._find_dates(schema)]
+        days = [(name, one.instants.days.astype(np.float64)) for name, one in dates.items()]
         # Other columns may be coded by such a number: the date follows it.
-        able = find_fixed_days(self._draw_numbers(schema, _find_held(schema)), dates) if dates else []
+        able = find_fixed_days(self._draw_numbers(schema, _find_held(schema)), days) if days else []
         most = self._gaussian.count_tables(rho, self._rows / DAYS_NOISE)
         while able and sum(len(one.days) for one in able) > most:
             able.pop()
@@ -179,16 +181,16 @@ class Calendar:
             return [], Fraction(0)
         rules = [rule for one in able for rule in one.rules]
         cost = self._gaussian.joint(len(rules)).find_cost(rho, self._rows / DAYS_FINE)
-        noisy, sigma = self._count(f"days that {len(able)} numbers are told to", rules, cost, schema)
+        noisy, sigma = self._count(f"days that {len(able)} numbers are told to", rules, cost, dates)
         ends = np.cumsum([len(one.days) for one in able])
         shown = zip(able, np.split(noisy[:, 0], ends[:-1]), strict=True)
         return [rule for one, agreeing in shown for rule in choose_days(one, agreeing, sigma)], cost
 
     def _count(
-        self, what: str, rules: Sequence[CalendarRule], cost: Fraction, schema: Schema
+        self, what: str, rules: Sequence[CalendarRule], cost: Fraction, dates: Mapping[str, _Dates]
     ) -> tuple[Array, float]:
         """Noisy counts of rows that obey each rule, that do not, and that lack a value; and their sigma."""
-        reads = {one.name: "moment" if one.clock else "date" for one in self._find_dates(schema)}
+        reads = {name: "moment" if one.clock else "date" for name, one in dates.items()}
 
         def exact() -> list[NDArray[np.int64]]:
             return [np.concatenate([counts.reveal() for counts in self._source.agreements(rules, reads)])]

@@ -92,9 +92,8 @@ def list_open(
             noise = sigma * math.sqrt(int(wrong.sum()))
             sure = float(cells[wrong].sum()) - 2.0 * noise > MOST_BROKEN * rows
             if not sure and float(pair.chance[wrong].sum()) >= OPEN_BROKEN:
-                chance = np.array([float(pair.chance[pair.edges[:-1] < 0.0].sum()), 0.0, 0.0])
-                chance[1] = float(pair.chance[pair.edges[:-1] == 0.0].sum())
-                chance[2] = 1.0 - chance.sum()
+                sides = np.sign(pair.edges[:-1]).astype(np.int64) + 1
+                chance = np.bincount(sides, weights=pair.chance, minlength=3).astype(np.float64)
                 found.append(Pair(pair.base, pair.column, EDGES, chance))
                 break
     return found
