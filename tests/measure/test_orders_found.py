@@ -12,7 +12,10 @@ import pytest
 from margrave import Synthesizer
 from margrave.measure.discovery.between.links import pair_up
 from margrave.measure.discovery.between.orders import find_orders, list_open
+from margrave.measure.discovery.between.relations import ORDERS, SHARE
+from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import GaussianEvent
+from margrave.run.synthesizer import DISCOVERY
 from margrave.schema.columns import Date, Integer, Moment, Relative
 from margrave.schema.constraints.calendar import follow_dates
 from margrave.schema.constraints.rules import Elapsed, Ordered, rule_from_json
@@ -119,6 +122,8 @@ def test_few_rows_with_both_dates_keep_their_order_and_a_date_between_two_stays_
             if event.what.startswith("orders of"):
                 assert isinstance(event, GaussianEvent)
                 assert event.l2_squared == int(event.what.split()[2])
+                most = synthesis.guarantee.rho * float(DISCOVERY * SHARE * ORDERS)
+                assert 0.0 < float(event_rho(event)) <= most
                 asked += 1
         made = synthesis.sample_arrow(rng=np.random.default_rng(0))
         own = {
