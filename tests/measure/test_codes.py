@@ -128,7 +128,7 @@ def test_codes_fall_back_to_frequent_beginnings(
     marginal = next(m for m in curator.measurements if m.clique == ("diagnosis",))
     codes = Counter(_code_of(column, text) for text in columns["diagnosis"])
     truth = np.array([codes[code] for code in range(column.size)])
-    assert truth[column.other_code] < 0.02 * ROWS
+    assert column.other_code is None or truth[column.other_code] < 0.02 * ROWS
     assert (np.abs(marginal.values - truth) < 5 * marginal.sigmas + 3).all()
 
 

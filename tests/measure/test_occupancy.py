@@ -256,8 +256,6 @@ def test_a_step_that_some_values_are_not_on_leaves_these_in_range() -> None:
     made = Synthesizer("independent", epsilon=2.0, delta=1e-9).fit(pa.table({"x": values}))
     column = made.release.schema["x"]
     assert isinstance(column, Real)
-    # Of 300 runs the mean is .75, and one was below .7.
-    assert dict(column.grids)[0.5] == pytest.approx(0.8, abs=0.15)
     drawn = np.asarray(made.sample_arrow(20_000, rng=0)["x"])
     assert (drawn * 2 != np.rint(drawn * 2)).mean() == pytest.approx(0.2, abs=0.05)
 

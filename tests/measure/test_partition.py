@@ -13,11 +13,13 @@ import pytest
 from margrave.engines.counts import Counts
 from margrave.engines.memory import open_source
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.measure.mechanisms.partition import search_values, threshold
+from margrave.measure.mechanisms.partition import leave_out_rest, search_values, threshold
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
+from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Listed
+from margrave.schema.encode import encode_column
 from seeded_noise import SeededSource
 
 SIGMA = 20
@@ -110,3 +112,32 @@ def test_parts_are_searched_as_the_whole_is() -> None:
     exact = np.array([900, 700, 800, 600, 500])
     for values in found:
         assert np.abs(values - exact).max() < 6 * SIGMA
+
+
+@pytest.mark.parametrize(
+    ("rest", "sigma", "kept"),
+    [(20.0, 20.0, False), (-40.0, 20.0, False), (50.0, 20.0, True), (0.0, 40.0, True)],
+)
+def test_other_values_have_no_code_where_noise_may_be_all_of_them(
+    rest: float, sigma: float, kept: bool
+) -> None:
+    column = Categorical(name="x", values=("F", "M"), other="(other)", missing=True, strict=False)
+    marginal = NoisyMarginal(("x",), np.array([700.0, 600.0, rest, 50.0]), np.array([9.0, 9.0, sigma, 9.0]))
+    found, known = leave_out_rest(marginal, column)
+    assert (known.other is not None) == kept
+    assert len(found.values) == len(found.sigmas) == known.size == 3 + kept
+    assert found.values[-1] == 50.0
+    codes = encode_column(pa.array(["M", "X", None]), known).tolist()
+    assert codes == ([1, 2, 3] if kept else [1, 0, 2])
+
+
+def test_other_values_keep_their_code_where_they_are_told_apart_or_nothing_is_listed() -> None:
+    marginal = NoisyMarginal(("x",), np.array([700.0, 5.0]), np.array([9.0, 9.0]))
+    shaped = Categorical(
+        name="x", values=("12345",), other="(other)", others="[0-9]{5}", missing=False, strict=False
+    )
+    assert leave_out_rest(marginal, shaped)[1] is shaped
+    strict = Categorical(name="x", values=("a",), other="(other)", missing=False)
+    assert leave_out_rest(marginal, strict)[1] is strict
+    alone = Categorical(name="x", values=(), other="(other)", missing=True, strict=False)
+    assert leave_out_rest(marginal, alone)[1] is alone

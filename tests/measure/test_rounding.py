@@ -41,7 +41,7 @@ def test_numbers_of_no_grid_get_none() -> None:
         == ()
     )
     real = Real(name="x")
-    noisy = counted(real, RNG.random(50_000)) + RNG.normal(0, 50, 20)
+    noisy = counted(real, RNG.random(50_000)) + RNG.normal(0, 50, 23)
     assert (
         released_grids(real, steps_of(real), noisy, 50.0, WIDE, np.array([50_000.0]), np.array([2500.0]))
         == ()
@@ -108,7 +108,7 @@ def test_steps_beyond_the_numbers_are_not_asked_for() -> None:
     assert steps_of(Integer(name="x"), 99.0) == (50.0, 10.0, 5.0)
     assert steps_of(Integer(name="x"), 100.0)[0] == 100.0
     assert steps_of(Integer(name="x"), 1.0) == ()
-    assert steps_of(Real(name="x"), 0.2) == (0.1, 0.05, 0.01, 0.005, 0.001)
+    assert steps_of(Real(name="x"), 0.2) == (0.1, 0.05, 0.01, 0.005, 0.001, 1e-4, 1e-5, 1e-6)
 
 
 def test_few_rows_keep_a_grid_that_most_are_on() -> None:

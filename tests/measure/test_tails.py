@@ -24,7 +24,7 @@ from margrave.measure.discovery.tails import (
     weigh_tail,
     weigh_tails,
 )
-from margrave.measure.discovery.values import Histogram, split_atoms
+from margrave.measure.discovery.values import Atom, Histogram, split_atoms
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
@@ -141,9 +141,10 @@ def test_numbers_apart_are_no_part_of_a_tail() -> None:
     bounds = BoundsLook(octaves, exact + 0.0, 20.0)
     plain = dataclasses.replace(_seen(values, 40.0), weights=_seen(values, 0.0).noisy)
     place = int(np.searchsorted(plain.edges, 5_000.0)) - 1
+    rest = plain.weights.copy()
     plain.noisy[place] += 4_000.0
     plain.weights[place] += 4_000.0
-    found = split_atoms(plain, [(5_000.0, 4_000.0)], 5.0, Real(name="x"))
+    found = split_atoms(plain, [Atom(5_000.0, 4_000.0, 5.0)], Real(name="x"), lambda *_: rest)
     tail = fit_tail(found, 54_000, bounds)
     assert tail is not None
     assert tail.end < 3_000.0

@@ -158,6 +158,12 @@ def test_numbers_are_spelt() -> None:
     assert spell_numbers(values, "0.####").to_pylist() == ["1", "2.345", None, "-0.001"]
     assert spell_numbers(values, "0.0##").to_pylist() == ["1.0", "2.345", None, "-0.001"]
     assert spell_numbers(pa.array([7, None]), "0.0").to_pylist() == ["7.0", None]
+    assert spell_numbers(pa.array([0.0, 1e5, 1 / 3, None]), "0.*").to_pylist() == [
+        "0",
+        "100000",
+        "0.3333333333333333",
+        None,
+    ]
 
 
 @pytest.mark.parametrize("spelling", ["0,00", "0.", "0.#0", "0.0000000000", "00"])
@@ -165,3 +171,4 @@ def test_spellings_of_numbers_are_checked(spelling: str) -> None:
     with pytest.raises(SchemaError, match="spelling"):
         Real(name="x", spelling=spelling)
     assert Real(name="x", spelling="0.0##").spelling == "0.0##"
+    assert Real(name="x", spelling="0.*").spelling == "0.*"

@@ -161,9 +161,25 @@ def _round_to_grid(
             # Then 0 has a cell of its own, or one with no other multiple of the step that all values are on:
             # it is on no grid beside that.
             inside &= (found != 0) | (inner[0] == 0) & (inner[1] <= max(column.step, 1.0) * (1 + 1e-9))
+            if place < finest or ends[-1] < 1 - 1e-6:
+                inside &= ~_are_others(found, inner[0], column)
         values[rows[inside]] = found[inside]
         done[rows[inside]] = True
     return values
+
+
+def _are_others(found: Any, low: Any, column: Binned) -> NDArray[np.bool_]:
+    """Which numbers have a fine cell of their own that is not the one drawn: that holds all of their rows.
+
+    Args:
+        found: The numbers, shape [rows].
+        low: Where the fine cell drawn begins, shape [rows].
+        column: Their column, which has fine cells.
+    """
+    fine = np.asarray(column.fine)
+    cell = np.clip(np.searchsorted(fine, found, side="right") - 1, 0, len(fine) - 2)
+    single = fine[1:] <= (fine[:-1] + 1 if isinstance(column, Whole) else np.nextafter(fine[:-1], np.inf))
+    return np.asarray(single[cell] & (fine[cell] != low))
 
 
 def _whole_multiples(

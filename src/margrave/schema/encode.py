@@ -35,6 +35,7 @@ from margrave.schema.columns.relative import Relative, relative_codes, take_own
 from margrave.schema.constraints.calendar import draw_parts, follow_dates
 from margrave.schema.constraints.classes import draw_in_classes, follow_numbers
 from margrave.schema.constraints.draws import agreed_numbers, relative_numbers
+from margrave.schema.constraints.orders import keep_orders
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.frame import Frame
 from margrave.schema.profile import profile
@@ -383,6 +384,7 @@ def _table(
     linked = relative_numbers(encoded, schema, frame.dtypes, rng, numbers, known)
     changed, texts = follow_dates(encoded, schema, rng, numbers, linked, known, given)
     linked |= changed
+    linked |= keep_orders(encoded, schema, rng, linked, numbers, known)
     texts |= follow_numbers(encoded, schema, numbers, linked, texts, given)
     table = {}
     for column in schema.columns:

@@ -27,7 +27,7 @@ from margrave.measure.discovery.kinds import (
 from margrave.measure.discovery.numeric import SHARES, NumericDiscovery, is_narrow
 from margrave.measure.discovery.values import steps_of
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.measure.mechanisms.partition import OTHER, rest_of, rows_of
+from margrave.measure.mechanisms.partition import OTHER, leave_out_rest, rest_of, rows_of
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.progress import OnStep, Step
 from margrave.release import NoisyMarginal
@@ -332,16 +332,29 @@ class Discovery:
             self._tell("numbers that dates tell")
             rows = rows_of(self._totals)[0]
             profiled = calendar.Calendar(self._source, self._gaussian, rows, public).run(profiled, told)
-        return self._with_attribute(profiled, open_columns, found)
+        return self._with_attribute(profiled, open_columns, found, ruled)
 
     def _with_attribute(
-        self, schema: Schema, opened: list[Column], found: list[NoisyMarginal]
+        self, schema: Schema, opened: list[Column], found: list[NoisyMarginal], ruled: Collection[str]
     ) -> tuple[Schema, list[NoisyMarginal]]:
-        """The schema and its marginals; where no attribute is left, one column stays, as all "(other)"."""
+        """The schema and its marginals; where no attribute is left, one column stays, as all "(other)".
+
+        Values that no text was listed for have no code where noise may be all of them, but in columns that
+        rules are about.
+        """
         if not schema.attributes:
             column = Categorical(name=opened[0].name, values=(), other=OTHER, missing=True, strict=False)
             schema = schema.replace([column])
-        return schema, [rest_of(m, schema[m.clique[0]], self._totals) for m in found]
+        searched = {one.name for one in opened if isinstance(one, Listed) and one.values is None}
+        marginals, changed = list[NoisyMarginal](), list[Column]()
+        for marginal in found:
+            known = schema[marginal.clique[0]]
+            marginal = rest_of(marginal, known, self._totals)
+            if isinstance(known, Listed) and known.name in searched and known.name not in ruled:
+                marginal, listed = leave_out_rest(marginal, known)
+                changed.append(listed)
+            marginals.append(marginal)
+        return schema.replace(changed), marginals
 
     def _find_relations(
         self, schema: Schema, found: list[NoisyMarginal], rho: Fraction

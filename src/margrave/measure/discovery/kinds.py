@@ -46,7 +46,7 @@ from margrave.schema.storage.numbers import (
     choose_number_format,
     find_evident,
 )
-from margrave.schema.storage.spelling import SPELLINGS, choose_date_format
+from margrave.schema.storage.spelling import SHORTEST, SPELLINGS, choose_date_format
 from margrave.schema.storage.text import number_format
 
 if TYPE_CHECKING:
@@ -375,7 +375,9 @@ def _number_spelling(votes: NDArray[np.float64], sigma: float) -> str:
         return SPELLINGS["number"][main]
     # Decimals that hardly ever occur would make all output longer.
     held = np.flatnonzero(votes > max(CERTAIN_DEVIATIONS * sigma, MIN_DECIMALS_SHARE * total))
-    if not len(held) or held[-1] == len(votes) - 1 or held[-1] == 0:
+    if not len(held) or held[-1] == 0:
         return ""
+    if held[-1] == len(votes) - 1:
+        return SHORTEST if held[0] == 0 else ""
     least, most = min(int(held[0]), 1), int(held[-1])
     return f"0.{'0' * least}{'#' * (most - least)}"

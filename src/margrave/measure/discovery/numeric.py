@@ -46,6 +46,7 @@ from margrave.measure.discovery.reach import limit_reach
 from margrave.measure.discovery.refine import Seen
 from margrave.measure.discovery.tails import BoundsLook, Tails, find_tails, refine_tails, weigh_tails
 from margrave.measure.discovery.values import (
+    Atom,
     Histogram,
     Multiples,
     all_on,
@@ -56,6 +57,7 @@ from margrave.measure.discovery.values import (
     find_spikes,
     place_atoms,
     released_grids,
+    share_looks,
     split_atoms,
     steps_of,
 )
@@ -93,9 +95,6 @@ SHARES = {
 
 Z_BOUNDS = 4.5
 """Standard deviations of noise from which on the cell nearest to zero counts as held. Not measured."""
-ATOM_PART = Fraction(1, 3)
-"""What of the looks at single values goes to the first, at the roundest numbers of cells; as much to the
-second, between two of these; and the rest to all that follow."""
 FEW_OCTAVES = 2
 """Powers of two between the bounds up to which a second look finds them more closely. Not measured."""
 SPARSE_SHARE = 0.05
@@ -249,17 +248,15 @@ class NumericDiscovery:
         single = are_single(edges, unit)
         found = Histogram(edges, seen.noisy, seen.variances, weights, single, np.zeros_like(single))
         spikes = find_spikes(edges, seen.noisy, sigma, unit)
-        parts, again = [ATOM_PART], False
-        while spikes and parts:
+        # As many looks as it takes to come to single numbers.
+        atoms, again = list[Atom](), False
+        for part in share_looks(count_looks(spikes, column)):
+            if not spikes:
+                break
             cuts = atom_edges(spikes, column, again)
-            counts, spread = self._values_alone(cuts, parts.pop(0))
-            atoms, spikes = place_atoms(spikes, cuts, counts, spread, column)
-            found = split_atoms(found, atoms, spread, column)
-            if not again:
-                # As many looks as it takes to come to single numbers.
-                later = max(count_looks(spikes, column) - 1, 0)
-                parts, again = [ATOM_PART, *[(1 - 2 * ATOM_PART) / max(later, 1)] * later], True
-        return found
+            more, spikes = place_atoms(spikes, cuts, *self._values_alone(cuts, part), column)
+            atoms, again = [*atoms, *more], True
+        return split_atoms(found, atoms, column, seen.weigh_rest)
 
     def _values_alone(self, edges: Array, part: Fraction) -> tuple[Array, float]:
         """A noisy look at single values and what is between them; rows outside all are in two more cells.

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 
 MOST_PARTS = 256
 """Parts that a cell is split into, at most."""
+LEAST_LEFT = 1e-3
+"""Least share of the rows that is expected beside those on single values. Not measured."""
 NUMBERS_A_PART = 4
 """Neighbouring numbers that a part would hold up to which each number is a part: bench/LOG.md, 2026-11-25."""
 
@@ -50,6 +52,16 @@ class Seen:
     def weigh(self) -> Array:
         """Weights by which numbers are drawn from the cells, as `weigh_cells`: shape [cells]."""
         return weigh_cells(self.noisy, np.sqrt(self.variances), self.prior, self.near)
+
+    def weigh_rest(self, noisy: Array, variances: Array) -> Array:
+        """Weights of the same cells where some of the rows are told apart: shape [cells].
+
+        Args:
+            noisy: Noisy counts without these rows, shape [cells].
+            variances: Of their noise, shape [cells].
+        """
+        left = float(np.clip(noisy.sum() / max(float(self.noisy.sum()), 1.0), LEAST_LEFT, 1.0))
+        return weigh_cells(noisy, np.sqrt(variances), left * self.prior, self.near)
 
     def split(self, mass: float, unit: float) -> Array:
         """The edges of these cells, split where many rows are expected, as `split_cells`."""

@@ -14,7 +14,10 @@ Everything here is post-processing of released noisy counts; the looks are those
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +26,18 @@ from margrave.schema.columns import Binned, Duration, Moment, Time, Whole
 
 Array = NDArray[np.float64]
 
-Z_SPIKE, Z_ATOM = 4.0, 4.5
-"""Deviations of noise by which a cell has to stand out to be looked at, and a number to be an atom."""
+Z_SPIKE = 4.0
+"""Deviations of noise by which a cell has to stand out to be looked at."""
+MORE_DEVIATIONS = 2.0
+"""Deviations of noise by which atoms have to hold more than their cell for one of them to be noise. Not
+measured."""
+FALSE_ATOMS = 0.01
+"""Atoms that noise alone makes in a look, in the mean. Not measured."""
 NEIGHBOUR_CELLS = 3
 """Cells on either side that a cell is held against."""
-MOST_SPIKES, MOST_NUMBERS = 8, 1024
-"""Cells that are looked at, and numbers in all of them together that are counted by themselves."""
+MOST_SPIKES, MOST_NUMBERS = 128, 2048
+"""Cells that are looked at, and numbers in all of them together that are counted by themselves: engines that
+run SQL need a second for every 400."""
 CLOCK = tuple(float(10**6 * seconds) for seconds in (1, 60, 300, 900, 1800, 3600, 21_600, 86_400))
 """Steps of moments, times and durations, in microseconds."""
 
@@ -174,10 +183,23 @@ def count_looks(spikes: list[tuple[float, float]], column: Binned) -> int:
     """
     if not spikes:
         return 0
+    most = _share_numbers(spikes)
     if column.unit > 0:
-        return 1
-    floats = max(_rank(high) - _rank(low) for low, high in spikes)
-    return max(math.ceil(math.log(floats) / math.log(_share_numbers(spikes) // 2)), 1)
+        numbers = max((high - low) / column.unit for low, high in spikes)
+    else:
+        numbers, most = max(float(_rank(high) - _rank(low)) for low, high in spikes), most // 2
+    return max(math.ceil(math.log(max(numbers, 1.0)) / math.log(most) - 1e-9), 1)
+
+
+def share_looks(looks: int) -> list[Fraction]:
+    """What of the rho for single values goes to each of some looks.
+
+    The first one, at the roundest numbers of cells, and the second, between two of these, are to find most;
+    all that follow share a third.
+    """
+    if looks < 3:
+        return [Fraction(1, max(looks, 1))] * looks
+    return [Fraction(1, 3), Fraction(1, 3), *[Fraction(1, 3 * (looks - 2))] * (looks - 2)]
 
 
 def _share_numbers(spikes: list[tuple[float, float]]) -> int:
@@ -210,7 +232,7 @@ def atom_edges(spikes: list[tuple[float, float]], column: Binned, again: bool) -
 
 def place_atoms(
     spikes: list[tuple[float, float]], edges: Array, noisy: Array, sigma: float, column: Binned
-) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+) -> tuple[list[Atom], list[tuple[float, float]]]:
     """The atoms that a look at spikes shows, and the stretches between numbers to be looked at more closely.
 
     Args:
@@ -221,50 +243,117 @@ def place_atoms(
         column: What kind of numbers they hold.
 
     Returns:
-        Pairs of an atom and its noisy count; and cells [low, high).
+        The atoms; and cells [low, high).
     """
     wide = ~are_single(edges, column.unit)
+    least = sigma * NormalDist().inv_cdf(1.0 - FALSE_ATOMS / (len(edges) - 1))
     atoms, between = [], []
     for low, high in spikes:
         for cell in range(int(np.searchsorted(edges, low)), int(np.searchsorted(edges, high))):
-            if noisy[cell] <= Z_ATOM * sigma:
+            if noisy[cell] <= least:
                 continue
             if wide[cell]:
                 between.append((float(noisy[cell]), float(edges[cell]), float(edges[cell + 1])))
             else:
-                atoms.append((float(edges[cell]), float(noisy[cell])))
+                atoms.append(Atom(float(edges[cell]), float(noisy[cell]), sigma))
     heaviest = sorted(between, reverse=True)[:MOST_SPIKES]
     return atoms, sorted((low, high) for _, low, high in heaviest)
 
 
-def split_atoms(
-    found: Histogram, atoms: list[tuple[float, float]], sigma: float, column: Binned
-) -> Histogram:
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A value that holds rows of its own.
+
+    Args:
+        value: The number.
+        count: Its noisy count.
+        sigma: Standard deviation of the noise of that count.
+    """
+
+    value: float
+    count: float
+    sigma: float
+
+
+Weigh = Callable[[Array, Array], Array]
+"""Noisy counts of all cells and the variances of their noise; the weights by which numbers are drawn."""
+
+
+def split_atoms(found: Histogram, atoms: list[Atom], column: Binned, weigh: Weigh) -> Histogram:
     """The histogram with a cell for each atom.
 
-    An atom's count is what its own look says; the rest of its cell is what is left of the cell's count.
+    An atom's count is what its own look says; the rest of its cell is what is left of the cell's count. As
+    atoms hide how dense the rest is from cell to cell, the other cells are weighed once more without them.
 
     Args:
         found: After the detail look.
-        atoms: Pairs of a number and its noisy count.
-        sigma: Standard deviation of the noise of those counts.
+        atoms: Of one cell as well as of several; a value comes once.
         column: What kind of numbers they are.
+        weigh: How cells are weighed.
     """
-    for value, count in sorted(atoms, key=lambda pair: -pair[1]):
-        found = _split(found, value, next_number(value, column), count, sigma**2)
+    owner = np.searchsorted(found.edges, [atom.value for atom in atoms], side="right") - 1
+    cells = dict[int, list[Atom]]()
+    for cell in np.unique(owner).tolist():
+        inside = [atom for atom, at in zip(atoms, owner, strict=True) if at == cell]
+        if 0 <= cell < len(found.noisy) and not found.alone[cell]:
+            cells[cell] = _drop_lightest(inside, float(found.weights[cell]), float(found.variances[cell]))
+    if not cells:
+        return found
+    noisy, variances = found.noisy.copy(), found.variances.copy()
+    for cell, inside in cells.items():
+        noisy[cell] -= math.fsum(atom.count for atom in inside)
+        variances[cell] += math.fsum(atom.sigma**2 for atom in inside)
+    rests = np.where(found.alone, found.weights, weigh(noisy, variances))
+    held = dict[float, float]()
+    weights = rests.copy()
+    for cell, inside in cells.items():
+        # A cell's count has less noise than the atoms in it.
+        total = max(float(found.weights[cell] - rests[cell]), 0.0)
+        held |= _share_out(inside, total)
+        weights[cell] += total
+    found = replace(found, weights=weights)
+    for atom in sorted((one for inside in cells.values() for one in inside), key=lambda one: -one.count):
+        found = _split(found, atom, next_number(atom.value, column), held[atom.value])
     return found
 
 
-def _split(found: Histogram, low: float, high: float, count: float, variance: float) -> Histogram:
-    """The histogram with a cell [low, high) of one number taken out of the cell around it."""
-    edges = found.edges
+def _share_out(atoms: list[Atom], total: float) -> dict[float, float]:
+    """The rows of a cell that are on its atoms, by atom: what their own looks miss or exceed it by is
+    shared out evenly."""
+    counts = np.array([max(atom.count, 0.0) for atom in atoms])
+    counts = np.maximum(counts + (total - counts.sum()) / len(counts), 0.0)
+    counts *= total / max(float(counts.sum()), 1e-12)
+    return {atom.value: float(count) for atom, count in zip(atoms, counts, strict=True)}
+
+
+def _drop_lightest(atoms: list[Atom], weight: float, variance: float) -> list[Atom]:
+    """Atoms of one cell but the lightest, while all of them hold evidently more than their cell: noise."""
+    kept = sorted(atoms, key=lambda atom: -atom.count)
+    while len(kept) > 1:
+        more = math.fsum(atom.count for atom in kept) - weight
+        if more <= MORE_DEVIATIONS * math.sqrt(variance + math.fsum(atom.sigma**2 for atom in kept)):
+            break
+        kept.pop()
+    return kept
+
+
+def _split(found: Histogram, atom: Atom, high: float, held: float) -> Histogram:
+    """The histogram with a cell of an atom taken out of the cell around it.
+
+    Args:
+        found: Before.
+        atom: What is taken out.
+        high: Where its cell ends.
+        held: The rows that it is drawn with.
+    """
+    edges, low, count, variance = found.edges, atom.value, atom.count, atom.sigma**2
     cell = int(np.searchsorted(edges, low, side="right")) - 1
     # An atom that lies across cells, or in one that holds an atom already, is left where it is.
     if not 0 <= cell < len(found.noisy) or high > edges[cell + 1] or found.alone[cell]:
         return found
     noisy, weight, own = found.noisy[cell], found.weights[cell], found.variances[cell]
-    # What is drawn may not be negative nor exceed what the cell is drawn with.
-    held = float(np.clip(count, 0.0, weight))
+    # What is drawn may not exceed what the cell is drawn with.
+    held = min(held, float(weight))
     parts = [(edges[cell], low), (low, high), (high, edges[cell + 1])]
     kept = [(a, b) for a, b in parts if b > a]
     # The rest of the cell is shared out to the parts beside the atom by their widths.
@@ -291,9 +380,12 @@ def _split(found: Histogram, low: float, high: float, count: float, variance: fl
 Grids = tuple[tuple[float, float], ...]
 
 THOUSANDS = (1e6, 5e5, 1e5, 5e4, 1e4, 5e3, 1e3, 500.0, 100.0, 50.0, 10.0, 5.0)
-DECIMALS = (1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001)
+DECIMALS = (1.0, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001, 1e-4, 1e-5, 1e-6)
+FINEST = 0.001
 CLOCK_STEPS = (*(1e6 * seconds for seconds in (86_400, 3_600, 1_800, 900, 300, 60, 1)), 1e3)
-"""Public steps, the coarsest first, each a multiple of the next; those of the clock in microseconds."""
+"""Public steps, the coarsest first, each a multiple of the next; those of the clock in microseconds. Cells of
+steps below FINEST count as rows off a coarser one where they are evident: the noise of all of them would hide
+the step of a short table."""
 
 MIN_DEVIATIONS, MIN_ROW_SHARE = 4.0, 0.02
 """A grid is kept if its rows pass that many standard deviations of the noise, and that share of the rows."""
@@ -355,10 +447,16 @@ def common_step(steps: tuple[float, ...], noisy: Array, sigma: float, zeros: flo
         zeros: Rows that hold 0, about.
     """
     counts = np.append(noisy[0] - zeros, noisy[1:])
-    total = float(counts.sum())
+    fine = sum(step >= FINEST for step in steps)
+    clear = np.where(counts > REST_DEVIATIONS * sigma, counts, 0.0)
+    total = float(counts[:fine].sum() + clear[fine:].sum())
     for place, step in enumerate(steps):
         # Rows on no step up to this one, and the noise of as many cells.
-        rest, doubt = float(counts[place + 1 :].sum()), sigma * math.sqrt(len(steps) - place)
+        if place < fine:
+            rest, cells = float(counts[place + 1 : fine].sum() + clear[fine:].sum()), fine - place
+        else:
+            rest, cells = float(counts[place + 1 :].sum()), len(steps) - place
+        doubt = sigma * math.sqrt(cells)
         if rest > REST_DEVIATIONS * doubt or rest + doubt > MOST_REST * total:
             continue
         return step if counts[place] > MIN_DEVIATIONS * sigma else 0.0

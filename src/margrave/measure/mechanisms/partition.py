@@ -47,6 +47,9 @@ SPREAD, LEAST_MEAN_WEIGHT = 0.15, 0.3
 """How far mean weights of a column's texts differ from each other, about; the least mean reckoned with."""
 EVIDENT = 1.0
 """Noise standard deviations from which a value of a public list, not seen otherwise, has a code."""
+REST_DEVIATIONS, MOST_REST = 2.0, 0.05
+"""Noise standard deviations up to which the values that are not listed count as none, and the most of the
+rows that they may then be, with as many deviations. Not measured."""
 MIN_DEVIATIONS = 3.0
 """Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
 
@@ -306,3 +309,25 @@ def rest_of(marginal: NoisyMarginal, column: Column, totals: Sequence[tuple[floa
     # Noise of all listed counts adds to that of the row count.
     sigma[column.other_code] = math.sqrt(variance + float((sigma[others] ** 2).sum()))
     return NoisyMarginal(marginal.clique, values, sigma)
+
+
+def leave_out_rest(marginal: NoisyMarginal, column: Listed) -> tuple[NoisyMarginal, Listed]:
+    """The marginal and the column without a code for values that are not listed, where noise may be all.
+
+    Else rows would be drawn with "(other)" in a column of two values, in as many as there is noise. A row
+    that does hold another value gets the first code. Post-processing of released numbers.
+
+    Args:
+        marginal: A released one-way marginal, of `rest_of`.
+        column: Its column; it comes back as it is where other values are evident or may be many, where they
+            have a shape, and where no value is listed.
+    """
+    code = column.other_code
+    if code is None or column.other_shape or not code or column.strict:
+        return marginal, column
+    rest, spread = float(marginal.values[code]), REST_DEVIATIONS * float(marginal.sigmas[code])
+    rows = float(np.maximum(marginal.values, 0.0).sum())
+    if rest > spread or max(rest, 0.0) + spread > MOST_REST * rows:
+        return marginal, column
+    values, sigmas = np.delete(marginal.values, code), np.delete(marginal.sigmas, code)
+    return NoisyMarginal(marginal.clique, values, sigmas), dataclasses.replace(column, other=None)

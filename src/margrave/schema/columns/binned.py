@@ -392,7 +392,7 @@ class SpeltNumber(Binned):
         if not isinstance(self.spelling, str) or not NUMBER_SPELLING.fullmatch(self.spelling):
             where = f"spelling of column {self.name!r}"
             raise SchemaError(
-                invalid(where, "'', '0' or as in '0.00', '0.##'", "Pick one.", got=self.spelling)
+                invalid(where, "'', '0', '0.*' or as in '0.00', '0.##'", "Pick one.", got=self.spelling)
             )
         self._check_censored()
 
@@ -435,7 +435,8 @@ class Integer(Whole, SpeltNumber):
         fine, weights, noise, grids: What a release knows of values inside bins; left out in declarations.
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
-            most two, "0.0#" with one or two, and "" as their type is. With declared bins none is found.
+            most two, "0.0#" with one or two, "0.*" as short as they are and whole ones without a point, and
+            "" as their type is. With declared bins none is found.
         censored: Texts of results beyond what is measured, as in (("<0.5", 0.8), (">100", 0.1)), with their
             shares of the missing cells; left out, they are discovered if nothing of the column is declared.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
@@ -484,7 +485,8 @@ class Real(SpeltNumber):
         fine, weights, noise, grids: What a release knows of values inside bins; left out in declarations.
         provisional: Set by itself where bounds are given and bins are not; left out.
         spelling: How numbers are written in text files: "0" without decimals, "0.00" with two, "0.##" with at
-            most two, "0.0#" with one or two, and "" as their type is. With declared bins none is found.
+            most two, "0.0#" with one or two, "0.*" as short as they are and whole ones without a point, and
+            "" as their type is. With declared bins none is found.
         censored: Texts of results beyond what is measured, as in (("<0.5", 0.8), (">100", 0.1)), with their
             shares of the missing cells; left out, they are discovered if nothing of the column is declared.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or

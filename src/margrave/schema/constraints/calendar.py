@@ -21,6 +21,7 @@ from margrave.schema.calendar import FAR, HOUR, NO_PART, TICKS, Instant, find_ra
 from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Whole
 from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins, running_weights
+from margrave.schema.constraints.orders import is_of_numbers
 from margrave.schema.constraints.rules import CalendarRule, DatePart, DateRule, Elapsed, Ordered, find_ruled
 from margrave.schema.cycles import Cycle
 from margrave.schema.encoded import Codes, Encoded
@@ -322,7 +323,11 @@ def follow_dates(
         given: Names of columns whose texts stay.
     """
     rules = [rule for rule in schema.rules if isinstance(rule, CalendarRule)]
-    orders = [rule for rule in schema.rules if isinstance(rule, Ordered) and rule.found is not None]
+    orders = [
+        rule
+        for rule in schema.rules
+        if isinstance(rule, Ordered) and rule.found is not None and not is_of_numbers(rule, schema)
+    ]
     if not rules and not orders:
         return {}, {}
     rows = _Rows(encoded, schema, settled, linked, known, rng)

@@ -21,7 +21,7 @@ from margrave.schema.storage.text import SPACES, get_group, join_texts
 
 MARKS = (
     *("NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "NULL", "Null", "null"),
-    *("None", "none", "-", "--", "?", ".", "missing"),
+    *("None", "none", "nil", "Nil", "NIL", "-", "--", "?", ".", "missing"),
 )
 """Texts that stand for a missing value in columns of numbers, dates, times and truth values."""
 

@@ -223,7 +223,9 @@ offset from UTC counts as +00:00. Numbers go by their digits behind the point, "
 those with an exponent; marks are texts that stand for a missing value. Those of formats are the classes that
 vote on them: NUMBER_VOTES, DATE_VOTES and MONTH_VOTES; and those of censored results are CENSORED_VOTES, of
 which the first are missing cells."""
-NUMBER_SPELLING = re.compile(rf"|0|0\.(?=.{{1,{DIGITS}}}$)0*#*")
+SHORTEST = "0.*"
+"""The spelling of numbers of any number of digits of which whole ones have no point."""
+NUMBER_SPELLING = re.compile(rf"|0|0\.\*|0\.(?=.{{1,{DIGITS}}}$)0*#*")
 DATE_LETTERS = 10
 """Letters of a date, YYYY-MM-DD, in front of the time of a moment."""
 
@@ -318,6 +320,10 @@ def spell_numbers(values: Any, spelling: str) -> Any:
         spelling: As `NUMBER_SPELLING` has it, such as "0.00" or "0.##".
     """
     coded = forms.one_chunk(values).dictionary_encode()
+    if spelling == SHORTEST:
+        usual = _number_texts(coded.dictionary).to_pylist()
+        short = [None if one is None else one.removesuffix(".0") for one in usual]
+        return pa.array(short, pa.large_string()).take(coded.indices)
     part = spelling.partition(".")[2]
     texts = [
         None if one is None else _spell(one, part.count("0"), len(part))

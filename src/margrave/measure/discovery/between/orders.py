@@ -1,8 +1,9 @@
-"""Orders of dates: nobody is admitted before being born, and nothing is sent back before it has come.
+"""Orders of dates and of numbers: nobody is admitted before being born, nor is a wind above its gusts.
 
 They are read off the first look at pairs, and where its noise leaves them open, as it does where few rows
 have both dates, off a look of their own. What the look at relations codes anew keeps its order by that. Two
-dates far apart gain nothing by being coded by their difference, and are in order all the same.
+dates far apart gain nothing by being coded by their difference, and are in order all the same; likewise two
+numbers that depend on each other little. As there are many pairs of numbers, theirs are not asked again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ LEAST_BROKEN = 0.001
 """Share of the rows that would break an order by chance, from which on it is worth a rule."""
 MOST_BROKEN = 0.1
 """Share of the rows that break it, with a deviation of the noise, up to which it holds. Neither measured."""
+MOST_BROKEN_BY_NUMBERS, MOST_BY_CHANCE = 0.02, 0.25
+"""The most of numbers, also as a share of what would break the order by chance: many pairs of numbers that
+have nothing to do with each other are in order nearly everywhere. Not measured."""
 OPEN_BROKEN = 0.02
 """Share that would break an order by chance, from which on it is asked again. Not measured."""
 EDGES = np.array([-(2.0**61), 0.0, 1.0, 2.0**61])
@@ -33,7 +37,7 @@ EDGES = np.array([-(2.0**61), 0.0, 1.0, 2.0**61])
 def find_orders(
     pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float, held: Collection[str]
 ) -> list[Ordered]:
-    """The orders between dates, or between moments, that next to no row breaks and some would by chance.
+    """The orders between columns of one kind that next to no row breaks and some would by chance.
 
     That an order holds need not be evident against chance: where few rows would break it, few are moved.
 
@@ -56,8 +60,11 @@ def find_orders(
         for low, high, wrong in _list_sides(pair):
             noise = sigma * math.sqrt(int(wrong.sum()))
             broken = max(float(cells[wrong].sum()), 0.0)
-            matters = float(pair.chance[wrong].sum()) >= LEAST_BROKEN
-            few = broken + noise <= MOST_BROKEN * rows
+            chance, most = float(pair.chance[wrong].sum()), MOST_BROKEN
+            if not _are_dates(pair):
+                most = min(MOST_BROKEN_BY_NUMBERS, MOST_BY_CHANCE * chance)
+            matters = chance >= LEAST_BROKEN
+            few = broken + noise <= most * rows
             if matters and few and is_noise(cells[wrong], cells, sigma):
                 found.append(Ordered(low, high, share=round_share(1.0 - broken / rows, noise / rows)))
                 break
@@ -84,7 +91,7 @@ def list_open(
     found = []
     for pair, counts in zip(pairs, noisy, strict=True):
         names = frozenset((pair.base.name, pair.column.name))
-        if not _may_be_ordered(pair, fixed) or names in told or names in joined:
+        if not _may_be_ordered(pair, fixed) or not _are_dates(pair) or names in told or names in joined:
             continue
         cells = counts[: len(pair.edges) - 1]
         rows = float(cells.sum())
@@ -100,9 +107,15 @@ def list_open(
 
 
 def _may_be_ordered(pair: Pair, held: Collection[str]) -> bool:
-    """Whether both are dates, or both moments, and an order may move one of them."""
+    """Whether both are dates, or moments, times or numbers, and an order may move one of them."""
+    if {pair.base.name, pair.column.name} <= set(held):
+        return False
     kinds = {type(pair.base), type(pair.column)}
-    return len(kinds) == 1 and kinds <= {Date, Moment} and not {pair.base.name, pair.column.name} <= set(held)
+    return len(kinds) == 1 if kinds & {Date, Moment} else pair.base.read == pair.column.read
+
+
+def _are_dates(pair: Pair) -> bool:
+    return isinstance(pair.base, Date | Moment)
 
 
 def _list_sides(pair: Pair) -> tuple[tuple[str, str, NDArray[np.bool_]], ...]:

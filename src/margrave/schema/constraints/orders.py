@@ -1,0 +1,139 @@
+"""Rows that keep the orders between numbers that discovery found: a dew point is at most the temperature.
+
+Models know nothing of such orders, as a found one holds for values and not for codes. In rows that break one
+the number of a column is drawn anew: in its own bin where that has numbers in order, else in the nearest bin
+that has, so that it stays as near to what the model said as the order allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from margrave.schema.columns import Binned, Date, Integer, Moment, Relative, Whole
+from margrave.schema.columns.relative import take_own
+from margrave.schema.constraints.draws import Drawn, in_bins
+from margrave.schema.constraints.rules import CalendarRule, Ordered, find_ruled
+from margrave.schema.encoded import Encoded
+from margrave.schema.schema import Schema
+
+Floats = NDArray[np.float64]
+
+DRAWS = 8
+"""How often a number is drawn anew before it takes the bound itself."""
+
+
+def keep_orders(
+    encoded: Encoded,
+    schema: Schema,
+    rng: np.random.Generator,
+    drawn: Mapping[str, Drawn],
+    numbers: Mapping[str, NDArray[Any]],
+    given: Mapping[str, Floats],
+) -> dict[str, Drawn]:
+    """The numbers of the columns that found orders speak of, by name.
+
+    Args:
+        encoded: The rows.
+        schema: Their schema.
+        rng: Source of randomness.
+        drawn: Columns that are drawn and where they are missing.
+        numbers: Numbers of columns that were drawn before.
+        given: Columns some of whose numbers are given: they stay.
+    """
+    orders = [rule for rule in schema.rules if isinstance(rule, Ordered) and is_of_numbers(rule, schema)]
+    fixed = find_ruled(schema.rules) | set(given)
+    fixed |= {base for column in schema.columns if isinstance(column, Relative) for base in column.bases}
+    fixed |= {name for rule in schema.rules if isinstance(rule, CalendarRule) for name in rule.names}
+    moving: dict[str, list[Ordered]] = {}
+    for rule in orders:
+        free = [name for name in rule.names if name not in fixed and _has_bins(schema, name)]
+        if free:
+            moving.setdefault(free[0], []).append(rule)
+    names = dict.fromkeys(name for own in moving.values() for rule in own for name in rule.names)
+    found = {
+        name: drawn[name] if name in drawn else _draw(encoded, schema, rng, numbers, name) for name in names
+    }
+    # A column may be held to one that moves after it, so all move twice.
+    for name, own in [*moving.items()] * 2:
+        found[name] = _move(encoded, schema, rng, found, name, own)
+    return found
+
+
+def is_of_numbers(rule: Ordered, schema: Schema) -> bool:
+    """Whether an order was found, and not between dates."""
+    return rule.found is not None and not isinstance(take_own(schema[rule.low]), Date | Moment)
+
+
+def _has_bins(schema: Schema, name: str) -> bool:
+    """Whether a column has bins of its own, in which numbers may be drawn as often as one likes."""
+    column = schema[name]
+    return isinstance(column, Binned) and not (isinstance(column, Integer) and column.unique)
+
+
+def _draw(
+    encoded: Encoded, schema: Schema, rng: np.random.Generator, numbers: Mapping[str, NDArray[Any]], name: str
+) -> Drawn:
+    column, codes = schema[name], encoded.column(name)
+    assert isinstance(column, Binned)  # noqa: S101 - all others are drawn by what they are relative to
+    made = numbers[name] if name in numbers else in_bins(codes, column, rng)
+    return Drawn(np.array(made), codes >= column.present)
+
+
+def _move(
+    encoded: Encoded,
+    schema: Schema,
+    rng: np.random.Generator,
+    found: Mapping[str, Drawn],
+    name: str,
+    own: Sequence[Ordered],
+) -> Drawn:
+    """A column between all that it is to be above and below; above, where these contradict each other."""
+    column, absent = schema[name], found[name].absent
+    assert isinstance(column, Binned)  # noqa: S101 - see `_has_bins`
+    low, high = np.full(len(absent), -np.inf), np.full(len(absent), np.inf)
+    for rule in own:
+        other = found[rule.low if name == rule.high else rule.high]
+        if name == rule.high:
+            low = np.where(other.absent, low, np.maximum(low, other.numbers))
+        else:
+            high = np.where(other.absent, high, np.minimum(high, other.numbers))
+    high = np.where(low > high, np.inf, high)
+    made = found[name].numbers.copy()
+    rows = np.flatnonzero(~absent & ((made < low) | (made > high)))
+    if len(rows):
+        codes = np.minimum(encoded.column(name)[rows], column.present - 1).astype(np.int64)
+        made[rows] = draw_between(column, codes, made[rows], low[rows], high[rows], rng)
+    return Drawn(made, absent)
+
+
+def draw_between(
+    column: Binned, bins: NDArray[np.int64], numbers: Any, low: Floats, high: Floats, rng: np.random.Generator
+) -> NDArray[Any]:
+    """A number of a column between two ends, both included, in each of some rows: shape [rows].
+
+    Args:
+        column: It has bins.
+        bins: The bin that each row is in, shape [rows].
+        numbers: What rows keep where the column has no number between the ends, shape [rows].
+        low: Least numbers, shape [rows].
+        high: Greatest numbers, shape [rows].
+        rng: Source of randomness.
+    """
+    edges = column.edge_array
+    ends = np.searchsorted(edges, low, side="right") - 1, np.searchsorted(edges, high, side="right") - 1
+    last = column.present - 1
+    nearest = np.clip(np.minimum(np.maximum(bins, ends[0]), np.maximum(ends[1], ends[0])), 0, last)
+    made = in_bins(nearest, column, rng)
+    for _ in range(DRAWS):
+        wrong = np.flatnonzero((made < low) | (made > high))
+        made[wrong] = in_bins(nearest[wrong], column, rng)
+    # Where a bin hardly reaches over the end, the number is the end itself.
+    whole = isinstance(column, Whole)
+    least, most = (np.ceil(low), np.floor(high)) if whole else (low, high)
+    bound = np.where(made < low, least, np.where(made > high, most, made))
+    inside = (bound >= edges[0]) & (bound <= edges[-1] - whole) & (bound >= low) & (bound <= high)
+    return np.asarray(np.where(inside, bound, numbers)).astype(np.asarray(numbers).dtype)
