@@ -301,3 +301,12 @@ def test_numbers_on_a_grid_add_nothing_to_a_value_that_is_counted_by_itself() ->
     )
     drawn = whole_numbers(np.zeros(20_000, dtype=np.int64), column, np.random.default_rng(5))
     assert (drawn == 500).mean() == pytest.approx(5 / 95, abs=0.006)
+
+
+def test_rows_just_above_zero_stand_out_whatever_noise_is_beside_them() -> None:
+    """Of a zero that was stored as 5e-79: noise in narrow cells below would be millions of rows by width."""
+    edges = np.array([-3e-9, -2e-9, -1e-9, 0.0, 5e-324, 1e-4, 0.5, 1.0])
+    noisy = np.array([40.0, 35.0, -10.0, 20.0, 5_000.0, 300.0, 280.0])
+    assert find_spikes(edges, noisy, 36.0, 0.0) == [(5e-324, 1e-4)]
+    evident = np.where(np.arange(7) < 3, [500.0, 480.0, 520.0, 0, 0, 0, 0], noisy)
+    assert (5e-324, 1e-4) not in find_spikes(edges, evident, 36.0, 0.0)

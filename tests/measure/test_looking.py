@@ -16,7 +16,7 @@ from margrave.errors import InputError
 from margrave.files import write_table
 from margrave.measure.curator import Curator
 from margrave.measure.discovery.discover import needs, open_share
-from margrave.measure.discovery.numeric import is_narrow
+from margrave.measure.discovery.ranges import is_narrow
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours

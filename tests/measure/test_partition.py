@@ -139,5 +139,10 @@ def test_other_values_keep_their_code_where_they_are_told_apart_or_nothing_is_li
     assert leave_out_rest(marginal, shaped)[1] is shaped
     strict = Categorical(name="x", values=("a",), other="(other)", missing=False)
     assert leave_out_rest(marginal, strict)[1] is strict
-    alone = Categorical(name="x", values=(), other="(other)", missing=True, strict=False)
-    assert leave_out_rest(marginal, alone)[1] is alone
+    few = NoisyMarginal(("x",), np.array([15.0, 700.0]), np.array([9.0, 9.0]))
+    empty = Categorical(name="x", values=(), other="(other)", missing=True, strict=False)
+    found, known = leave_out_rest(few, empty)
+    assert (known.labels, found.values.tolist()) == (("missing",), [700.0])
+    assert encode_column(pa.array(["M", None]), known).tolist() == [0, 0]
+    alone = Categorical(name="x", values=(), other="(other)", missing=False, strict=False)
+    assert leave_out_rest(NoisyMarginal(("x",), np.array([5.0]), 9.0), alone)[1] is alone

@@ -24,7 +24,8 @@ from margrave.measure.discovery.kinds import (
     settle_months,
     votes_on_numbers,
 )
-from margrave.measure.discovery.numeric import SHARES, NumericDiscovery, is_narrow
+from margrave.measure.discovery.numeric import SHARES, NumericDiscovery
+from margrave.measure.discovery.ranges import is_narrow
 from margrave.measure.discovery.values import steps_of
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import OTHER, leave_out_rest, rest_of, rows_of

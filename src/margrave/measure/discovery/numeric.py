@@ -23,11 +23,14 @@ from margrave.measure.discovery.occupancy import (
     weigh_cells,
 )
 from margrave.measure.discovery.ranges import (
+    MOST_VALUES,
     PLACE_CELLS,
     Spans,
     add_end,
     choose_fineness,
+    count_zeros,
     day_edges,
+    is_narrow,
     nearest,
     number_edges,
     number_prior,
@@ -57,13 +60,13 @@ from margrave.measure.discovery.values import (
     find_spikes,
     place_atoms,
     released_grids,
-    share_looks,
+    share_look,
     split_atoms,
     steps_of,
 )
 from margrave.measure.mechanisms.partition import may_be_missing
 from margrave.release import NoisyMarginal
-from margrave.schema.columns import Binned, Column, Date, Moment, Time, Whole
+from margrave.schema.columns import Binned, Categorical, Column, Date, Moment, Time, Whole
 from margrave.schema.columns.binned import DEFAULT_BINS
 from margrave.schema.storage.clock import DAY
 from margrave.schema.storage.numbers import CERTAIN_DEVIATIONS
@@ -95,6 +98,8 @@ SHARES = {
 
 Z_BOUNDS = 4.5
 """Standard deviations of noise from which on the cell nearest to zero counts as held. Not measured."""
+MOST_HIDDEN = 0.05
+"""Share of the rows up to which numbers that noise hides are taken for missing. Not measured."""
 FEW_OCTAVES = 2
 """Powers of two between the bounds up to which a second look finds them more closely. Not measured."""
 SPARSE_SHARE = 0.05
@@ -108,12 +113,8 @@ REFINING = Fraction(1, 7), Fraction(1, 7)
 PART_DEVIATIONS = 4.0
 """Standard deviations of the last look's noise that the rows of a part of a cell should be: bench/LOG.md,
 2026-11-25."""
-MOST_VALUES = 300
-"""Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
 SPREAD_CELLS = 16
 """Cells of the look at where rows are between declared bounds that lie close together."""
-MOST_DAYS = 1100
-"""Days between declared bounds up to which each has a cell of its own, if there are rows enough."""
 TIME_CELLS = 288
 """Cells of the look at times of day: five minutes each."""
 
@@ -178,6 +179,10 @@ class NumericDiscovery:
             return self._merge_declared()
         start = self._first_looks()
         seen = self._details(start.edges, start.counts, start.multiples.step)
+        if self._is_hidden(start.bounds, seen):
+            name, mark = self.column.name, self.column.mark
+            column = Categorical(name=name, values=(), missing=True, mark=mark, strict=False)
+            return column, NoisyMarginal((column.name,), np.array([seen.absent]), seen.doubt)
         found = self._with_atoms(seen, start.multiples.step)
         noise = float(np.sqrt(found.variances.mean()))
         found, reach = limit_reach(found, self.column, is_narrow(self.column), self.today)
@@ -206,6 +211,16 @@ class NumericDiscovery:
             provisional=False,
         )
         return self._find_spelling(known), _marginal(known, found, seen.absent, seen.doubt)
+
+    def _is_hidden(self, bounds: BoundsLook | None, seen: Seen) -> bool:
+        """Whether nearly all rows have no number and noise hides where those of the others are.
+
+        Drawn from a range of noise, a few speeds of aircraft would be millions; so all are missing.
+        """
+        if bounds is None or self.column.missing is False or self.column.provisional:
+            return False
+        rows, evident = self._rows(np.append(seen.absent, seen.noisy)), Z_BOUNDS * bounds.sigma
+        return float(bounds.noisy.max()) <= evident and seen.absent >= (1 - MOST_HIDDEN) * rows
 
     def _tails(self, found: Histogram, rows: float, bounds: BoundsLook | None) -> Tails:
         """The laws of the largest and the least numbers, which end where that is declared.
@@ -249,13 +264,12 @@ class NumericDiscovery:
         found = Histogram(edges, seen.noisy, seen.variances, weights, single, np.zeros_like(single))
         spikes = find_spikes(edges, seen.noisy, sigma, unit)
         # As many looks as it takes to come to single numbers.
-        atoms, again = list[Atom](), False
-        for part in share_looks(count_looks(spikes, column)):
-            if not spikes:
-                break
-            cuts = atom_edges(spikes, column, again)
+        atoms, done, left = list[Atom](), 0, Fraction(1)
+        while spikes and left > 0:
+            part = share_look(count_looks(spikes, column), done, left)
+            cuts = atom_edges(spikes, column, done > 0)
             more, spikes = place_atoms(spikes, cuts, *self._values_alone(cuts, part), column)
-            atoms, again = [*atoms, *more], True
+            atoms, done, left = [*atoms, *more], done + 1, left - part
         return split_atoms(found, atoms, column, seen.weigh_rest)
 
     def _values_alone(self, edges: Array, part: Fraction) -> tuple[Array, float]:
@@ -416,7 +430,7 @@ class NumericDiscovery:
         most = min(MOST_VALUES, rows / self._sigma())
         if whole and upper - lower <= most:
             return _Range(np.arange(lower, upper + 1), coarse, counts, bounds=bounds)
-        multiples = self._multiples(max(abs(lower), abs(upper)), _zeros(coarse, counts))
+        multiples = self._multiples(max(abs(lower), abs(upper)), count_zeros(coarse, counts))
         first_cell, end = trimmed_range(counts, SPARSE_SHARE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
         fineness = choose_fineness(rows, self._sigma())
@@ -553,26 +567,6 @@ class NumericDiscovery:
     def _between(self, edges: Array) -> NDArray[np.int64]:
         """Rows with a reading by cell: each is in one cell at most. **Not private.**"""
         return self.source.histogram(self.column.name, edges, self.column.read).reveal()
-
-
-def is_narrow(column: Binned) -> bool:
-    """Whether declared bounds lie so close together that no look at powers of two is needed: public.
-
-    Each whole number, or each day, between them can have a cell of its own.
-    """
-    if not column.provisional or column.lower is None or column.upper is None:
-        return False
-    wide = float(column.upper) - float(column.lower)
-    if isinstance(column, (Date, Moment)):
-        return wide <= MOST_DAYS * (DAY if isinstance(column, Moment) else 1)
-    return isinstance(column, Whole) and column.read == "number" and wide < MOST_VALUES
-
-
-def _zeros(edges: Array, counts: Array) -> float:
-    """Rows expected in the cell of a look at bounds that begins with 0 or holds it, where that is narrow."""
-    cell = int(np.searchsorted(edges, 0.0, side="right")) - 1
-    held = 0 <= cell < len(counts) and edges[cell + 1] - edges[cell] <= 1.0
-    return float(counts[cell]) if held else 0.0
 
 
 def _marginal(column: Binned, found: Histogram, absent: float, sigma: float) -> NoisyMarginal:

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.occupancy import trimmed_range
+from margrave.schema.columns import Binned, Date, Moment, Whole
+from margrave.schema.storage.clock import DAY
 
 Array = NDArray[np.float64]
 
@@ -31,6 +33,10 @@ NEAR_ZERO = 1 / 4
 """Size of the nearer bound, as a share of the other's, up to which the range begins at zero."""
 UNIFORM_CELLS = 256
 """Equal-width cells in the second look, so that numbers far from zero (years) are resolved too."""
+MOST_VALUES = 300
+"""Whole numbers in range up to which each has a cell, if one deviation of rows a number is there."""
+MOST_DAYS = 1100
+"""Days between declared bounds up to which each has a cell of its own, if there are rows enough."""
 CELL_DEVIATIONS, MAX_LOOK_CELLS = 2.0, 512
 """Noise standard deviations of rows that a cell should have in the mean, and cells of the finest look. Cells
 are pooled afterwards as far as the counts suggest: bench/LOG.md, 2026-11-24."""
@@ -345,3 +351,23 @@ def _calendar(low: float, high: float, few: float) -> Array:
 def _join_edges(parts: Sequence[Array]) -> Array:
     """Edges of all stretches, with one cell for each gap between them."""
     return np.unique(np.concatenate([np.asarray(part, dtype=np.float64) for part in parts]))
+
+
+def count_zeros(edges: Array, counts: Array) -> float:
+    """Rows expected in the cell of a look at bounds that begins with 0 or holds it, where that is narrow."""
+    cell = int(np.searchsorted(edges, 0.0, side="right")) - 1
+    held = 0 <= cell < len(counts) and edges[cell + 1] - edges[cell] <= 1.0
+    return float(counts[cell]) if held else 0.0
+
+
+def is_narrow(column: Binned) -> bool:
+    """Whether declared bounds lie so close together that no look at powers of two is needed: public.
+
+    Each whole number, or each day, between them can have a cell of its own.
+    """
+    if not column.provisional or column.lower is None or column.upper is None:
+        return False
+    wide = float(column.upper) - float(column.lower)
+    if isinstance(column, (Date, Moment)):
+        return wide <= MOST_DAYS * (DAY if isinstance(column, Moment) else 1)
+    return isinstance(column, Whole) and column.read == "number" and wide < MOST_VALUES

@@ -33,6 +33,9 @@ MORE_DEVIATIONS = 2.0
 measured."""
 FALSE_ATOMS = 0.01
 """Atoms that noise alone makes in a look, in the mean. Not measured."""
+MOST_SHARE = 100.0
+"""How many times as wide as those beside it a cell is from which these tell of it by evident rows only. Not
+measured."""
 NEIGHBOUR_CELLS = 3
 """Cells on either side that a cell is held against."""
 MOST_SPIKES, MOST_NUMBERS = 128, 2048
@@ -86,6 +89,8 @@ def find_spikes(edges: Array, noisy: Array, sigma: float, unit: float) -> list[t
         for near in _beside(int(cell), wide):  # the denser side: where numbers begin, a cell is like one side
             share = float(width[cell] / width[near].sum())
             held = float(noisy[near].sum()) * share
+            if share > MOST_SHARE and noisy[near].sum() <= Z_SPIKE * sigma * len(near) ** 0.5:
+                continue  # beside a number that is nearly 0 noise alone would count for millions of rows
             if held > around:
                 around, spread = held, sigma * (1.0 + len(near) * share**2) ** 0.5
         if noisy[cell] - around > Z_SPIKE * spread:
@@ -191,15 +196,18 @@ def count_looks(spikes: list[tuple[float, float]], column: Binned) -> int:
     return max(math.ceil(math.log(max(numbers, 1.0)) / math.log(most) - 1e-9), 1)
 
 
-def share_looks(looks: int) -> list[Fraction]:
-    """What of the rho for single values goes to each of some looks.
+def share_look(looks: int, done: int, left: Fraction) -> Fraction:
+    """What of the rho for single values goes to the next look.
 
-    The first one, at the roundest numbers of cells, and the second, between two of these, are to find most;
-    all that follow share a third.
+    The first one, at the roundest numbers of cells, and the second, between two of these, are to find most
+    and have a third each where more follow.
+
+    Args:
+        looks: How many it still takes, as `count_looks` says now.
+        done: How many there were.
+        left: What is left of all of it.
     """
-    if looks < 3:
-        return [Fraction(1, max(looks, 1))] * looks
-    return [Fraction(1, 3), Fraction(1, 3), *[Fraction(1, 3 * (looks - 2))] * (looks - 2)]
+    return min(Fraction(1, 3), left) if looks > 2 - done > 0 else left / looks
 
 
 def _share_numbers(spikes: list[tuple[float, float]]) -> int:

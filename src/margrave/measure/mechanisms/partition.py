@@ -314,20 +314,22 @@ def rest_of(marginal: NoisyMarginal, column: Column, totals: Sequence[tuple[floa
 def leave_out_rest(marginal: NoisyMarginal, column: Listed) -> tuple[NoisyMarginal, Listed]:
     """The marginal and the column without a code for values that are not listed, where noise may be all.
 
+    Of a column that nearly always is missing, and of which no value is known, they are missing too.
     Else rows would be drawn with "(other)" in a column of two values, in as many as there is noise. A row
-    that does hold another value gets the first code. Post-processing of released numbers.
+    that does hold another value gets the first code, or is missing where that is the only one. Post-processing of released numbers.
 
     Args:
         marginal: A released one-way marginal, of `rest_of`.
         column: Its column; it comes back as it is where other values are evident or may be many, where they
-            have a shape, and where no value is listed.
+            have a shape, and where it would have no code at all.
     """
     code = column.other_code
-    if code is None or column.other_shape or not code or column.strict:
+    if code is None or column.other_shape or column.strict or not (code or column.missing):
         return marginal, column
     rest, spread = float(marginal.values[code]), REST_DEVIATIONS * float(marginal.sigmas[code])
     rows = float(np.maximum(marginal.values, 0.0).sum())
-    if rest > spread or max(rest, 0.0) + spread > MOST_REST * rows:
+    evident = code > 0 and rest > spread
+    if evident or max(rest, 0.0) + spread > MOST_REST * rows:
         return marginal, column
     values, sigmas = np.delete(marginal.values, code), np.delete(marginal.sigmas, code)
     return NoisyMarginal(marginal.clique, values, sigmas), dataclasses.replace(column, other=None)
