@@ -218,6 +218,7 @@ def test_places_declared_as_one_marginal_are_found(monkeypatch: pytest.MonkeyPat
     [
         ("digits", "sensitivity"),
         ("distinct", "sensitivity"),
+        ("repeats", "sensitivity"),
         ("shape", "sensitivity"),
         ("weights", "sensitivity"),
         ("bar", "delta"),
@@ -225,20 +226,21 @@ def test_places_declared_as_one_marginal_are_found(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First digits that count a key in two cells; a number of distinct values that counts each twice; shapes
-    that count a row once for each letter; a row that counts whole for each of its texts; a bar as if a row
-    added 1 to a text; public lists as if a text were on one.
+    """First digits that count a key in two cells; numbers of distinct values that count each twice, or those
+    in just so many rows; shapes that count a row once for each letter; a row that counts whole for each of
+    its texts; a bar as if a row added 1 to a text; public lists as if a text were on one.
     """
     if fault == "distinct":
-        honest = codes.TextSearch._are_unlike
-
-        def doubled(search: Any, column: Any, rest: float, spread: float) -> bool:
-            seen = codes.TextSearch._rest
-            with monkeypatch.context() as inside:
-                inside.setattr(codes.TextSearch, "_rest", lambda one, known: [*seen(one, known)] * 2)
-                return honest(search, column, rest, spread)
-
-        monkeypatch.setattr(codes.TextSearch, "_are_unlike", doubled)
+        honest = codes.count_repeats
+        monkeypatch.setattr(codes, "count_repeats", lambda rows, steps: 2 * honest(rows, steps))
+    elif fault == "repeats":
+        # Values that are in so many rows and no more: a row moves two of them.
+        seen_keys = codes.count_repeats
+        monkeypatch.setattr(
+            codes,
+            "count_repeats",
+            lambda rows, steps: (cells := seen_keys(rows, steps)) - np.append(cells[1:], 0),
+        )
     elif fault == "digits":
         honest_count = codes.count_digits
         monkeypatch.setattr(
@@ -265,7 +267,7 @@ def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.
             lambda one, known: [(text, count * len(text)) for text, count in seen(one, known)],
         )
     first, second = (_run(table, "add_remove", 0) for table in pair("the same row again", COLUMNS))
-    if fault != "shape":
+    if fault not in ("shape", "repeats"):
         keys = {"lists": ("Georgia",), "digits": ("V0900000",)}.get(fault, ())
         first, second = (_run(table, "add_remove", 0) for table in _pair("add_remove", 0, keys))
     _, found = audited(first, second)

@@ -51,6 +51,19 @@ MIN_DEVIATIONS = 3.0
 """Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
 
 
+def count_listed(source: Source, column: str, texts: Sequence[str]) -> NDArray[np.int64]:
+    """Rows by listed text, and those without one in the last cell: shape [texts + 1]. **Not private.**"""
+    places, result = {text: place for place, text in enumerate(texts)}, np.zeros(len(texts) + 1, np.int64)
+    for part, counts in source.value_parts(column):
+        held = counts.reveal()
+        result[-1] += held[-1]
+        # The last cell counts rows without a text; a text that is not listed is in no cell.
+        for text, count in zip(part, held[:-1].tolist(), strict=True):
+            if text in places:
+                result[places[text]] += count
+    return result
+
+
 def threshold(k: int, sigma: float, delta: Fraction, most: int | None = None) -> int:
     """The least noisy count at which a value may be released.
 
