@@ -17,6 +17,7 @@ from twin_runs import audited, fitting
 from twin_tables import KINDS, pair
 from twins import Run, record, replay
 
+from margrave.engines import memory
 from margrave.measure.discovery import text as codes
 from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
 from margrave.privacy.unit import Adjacency
@@ -185,6 +186,44 @@ def test_an_owner_moves_the_number_of_distinct_values_by_all_its_rows() -> None:
     events = _events("add_remove", 3, ("W0", "W1", "W2"))
     moved = {b.what: (a.l2_squared, b.l2_squared) for a, b in events}
     assert moved["distinct values of key"] == (9, 9)
+
+
+def _numbers(adjacency: Adjacency, k: int) -> list[pa.Table]:
+    """A table and its neighbour with numbers of two rows each, but that of the odd unit, which is in a third
+    row or in none.
+    """
+    found = []
+    for table, odd in zip(pair("the same row again", ("city", "age"), adjacency, k), (9_999, 1), strict=True):
+        numbers = 1_000_003 * (np.arange(table.num_rows) // 2)
+        if adjacency != "add_remove" or odd == 1:  # else the unit is in the second table alone
+            numbers[-max(k, 1) :] = 1_000_003 * odd
+        place = table.column_names.index("age")
+        found.append(table.set_column(place, "age", pa.array(numbers, table["age"].type)))
+    return found
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 3)])
+def test_no_look_at_numbers_that_come_back_loses_more_than_it_declares(adjacency: Adjacency, k: int) -> None:
+    first, second = (_run(table, adjacency, k, ("city", "age")) for table in _numbers(adjacency, k))
+    tape, found = audited(first, second)
+    assert tape.error is None
+    assert found == []
+    if not k:
+        assert "distinct values of age" in _asked(tape)
+
+
+@pytest.mark.parametrize("fault", ["twice", "just so many"])
+def test_faults_in_numbers_that_come_back_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = memory.count_repeats
+
+    def count(rows: Any, steps: Any) -> Any:
+        cells = honest(rows, steps)
+        return 2 * cells if fault == "twice" else cells - np.append(cells[1:], 0)
+
+    monkeypatch.setattr(memory, "count_repeats", count)
+    first, second = (_run(table, "replace_one", 0, ("city", "age")) for table in _numbers("replace_one", 0))
+    _, found = audited(first, second)
+    assert any("sensitivity" in text for text in found), found
 
 
 @pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("add_remove", 3), ("replace_one", 0)])

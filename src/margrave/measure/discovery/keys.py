@@ -37,6 +37,9 @@ Reals = NDArray[np.float64]
 
 MIN_DISTINCT_SHARE = 0.9
 """Different values a row from which a column holds keys."""
+MIN_NUMBERS = 0.1
+"""Whole numbers in range a row from which they may be keys that come back: where there are fewer, draws take
+nearly all of them anyhow. Not measured."""
 LEAST_APART = 0.02
 """Share of the keys with another beginning than most from which the patterns of keys have codes. Not
 measured."""
@@ -90,16 +93,18 @@ def find_keys(column: Binned, source: Source, gaussian: Gaussian, rho: Fraction,
         column: Of whole numbers, with bins and cells; others come back as they are.
         source: The private table.
         gaussian: The mechanism.
-        rho: What the look costs; nothing is asked where there are not as many numbers in range as rows, and
-            most rows are in cells of one number or numbers are on grids, as amounts are.
+        rho: What the look costs; nothing is asked where there are fewer numbers in range than rows, but where
+            numbers may be keys that come back: most rows are in cells of several numbers, which are not far
+            fewer than rows (MIN_NUMBERS) and on no grid, as amounts are.
         doubt: Variance of the number of rows.
     """
     if not isinstance(column, Integer) or column.weights is None:
         return column
     weights = np.maximum(np.asarray(column.weights, dtype=np.float64), 0.0)
     rows, widths = float(weights.sum()), _cell_widths(column)
-    shared = not column.grids and float(weights[widths > 1].sum()) > rows / 2
-    if not shared and float(np.ptp(column.edge_array)) < MIN_DISTINCT_SHARE * rows:
+    numbers, many = float(np.ptp(column.edge_array)), float(weights[widths > 1].sum()) > rows / 2
+    shared = many and not column.grids and numbers >= MIN_NUMBERS * rows
+    if not shared and numbers < MIN_DISTINCT_SHARE * rows:
         return column
     spread, steps = math.sqrt(doubt + column.noise**2), list_steps(rows)
 
