@@ -78,7 +78,7 @@ def test_the_look_is_priced_for_what_an_owner_changes(adjacency: Adjacency) -> N
 def test_wide_noise_decides_nothing() -> None:
     found = KeyCounts((1, 2), np.array([1000.0, 0.0]), 7000.0)
     assert not found.are_distinct(1000.0, 1.0)
-    assert found.fit_repeats(1000.0, 1.0) == ()
+    assert found.fit_repeats((np.array([1e9]), np.array([1000.0])), 1.0) == ()
 
 
 @given(

@@ -137,6 +137,21 @@ def test_numbers_that_measure_are_drawn_by_their_cells() -> None:
         assert (column.unique, column.repeats) == (False, ())
 
 
+def _wide(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """So many rows of one pattern with a thousand million texts."""
+    return np.array([1e9]), np.array([float(rows)])
+
+
+def test_values_that_come_back_as_even_draws_do_are_drawn_evenly() -> None:
+    """Two codes of a thousand numbers each, of which one is dense."""
+    rng, rows = np.random.default_rng(0), np.array([9_000, 500])
+    held = np.concatenate([code * 1_000 + rng.integers(0, 1_000, rows[code]) for code in (0, 1)])
+    steps = list_steps(float(rows.sum()))
+    found = KeyCounts(steps, count_repeats(np.unique(held, return_counts=True)[1], steps) + 0.0, 10.0)
+    assert found.fit_repeats((np.array([1e3, 1e3]), rows + 0.0), 1.0) == ()
+    assert found.fit_repeats((np.array([1e6, 1e6]), rows + 0.0), 1.0) != ()
+
+
 @given(
     sizes=st.lists(st.integers(1, 40), min_size=1, max_size=60),
     sigma=st.sampled_from([0.5, 5.0, 60.0]),
@@ -146,7 +161,7 @@ def test_any_noise_gives_sound_shares(sizes: list[int], sigma: float, seed: int)
     rows, steps = sum(sizes), list_steps(float(sum(sizes)))
     noise = np.random.default_rng(seed).normal(0, sigma, len(steps))
     counts = count_repeats(np.array(sizes), steps)
-    repeats = KeyCounts(steps, counts + noise, sigma).fit_repeats(float(rows), 1.0)
+    repeats = KeyCounts(steps, counts + noise, sigma).fit_repeats(_wide(rows), 1.0)
     assert Categorical(name="x", values=(), patterns=("[0-9]{9}",), repeats=repeats).repeats == repeats
     assert rows_per_key(repeats) >= 1.0
     owners = share_rows(rows, repeats, np.random.default_rng(0))
@@ -156,7 +171,7 @@ def test_any_noise_gives_sound_shares(sizes: list[int], sigma: float, seed: int)
 def test_values_that_are_listed_are_none_of_the_keys() -> None:
     steps = list_steps(1_000.0)
     counts = count_repeats(np.array([300, 200, *[2] * 100]), steps).astype(float)
-    repeats = KeyCounts(steps, counts, 0.5).fit_repeats(200.0, 1.0, [300.2, 199.7])
+    repeats = KeyCounts(steps, counts, 0.5).fit_repeats(_wide(200), 1.0, [300.2, 199.7])
     assert repeats[:2] == ((1, 1.0), (2, 1.0))
     assert rows_per_key(repeats) == pytest.approx(2.0, rel=0.02)
 

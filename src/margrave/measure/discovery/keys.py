@@ -45,10 +45,10 @@ LEAST_APART = 0.02
 measured."""
 MOST_PATTERNS = 64
 """Patterns of keys that have a code of their own; all others share one. Not measured."""
-FAR, LEAST_UNLIKE = 3.0, 0.1
-"""Standard deviations of the noise, and beyond them the share of all numbers, by which some number of keys
-has to differ from what draws by a column's cells would give, for numbers to be drawn as often as they come
-back: what measures something comes back as such draws do. Not measured."""
+FAR, LEAST_UNLIKE = 2.0, 0.1
+"""Standard deviations of the noise, and beyond them the share of all values, by which the number of values in
+so many rows has to differ from that of even draws, for values to be drawn as often as they come back. Not
+measured."""
 EVIDENT = 2.0
 """Standard deviations of the noise from which a number of keys is taken for more than none. Not measured."""
 
@@ -114,12 +114,10 @@ def find_keys(column: Binned, source: Source, gaussian: Gaussian, rho: Fraction,
     found = count_keys(column.name, gaussian, rho, steps, count)
     if found.are_distinct(rows, spread):
         return dataclasses.replace(column, unique=True)
-    alone = widths <= 1
-    drawn = gammainc(np.array(steps, dtype=np.float64)[:, None], weights / widths) @ widths
-    far = np.abs(found.noisy - drawn) - FAR * found.sigma
-    if not shared or float(far.max()) < LEAST_UNLIKE * float(drawn[0]):
+    if not shared:
         return column
-    repeats = found.fit_repeats(float(weights[~alone].sum()), spread, weights[alone].tolist())
+    alone = widths <= 1
+    repeats = found.fit_repeats((widths[~alone], weights[~alone]), spread, weights[alone].tolist())
     return dataclasses.replace(column, repeats=repeats)
 
 
@@ -154,22 +152,30 @@ class KeyCounts:
         least = MIN_DISTINCT_SHARE * rows
         return doubt < least / 2 and float(self.noisy[0]) >= least - doubt
 
-    def fit_repeats(self, rows: float, spread: float, listed: Sequence[float] = ()) -> Repeats:
-        """In how many rows keys are; nothing where noise hides whether each is in one alone.
+    def fit_repeats(self, drawn: tuple[Reals, Reals], spread: float, listed: Sequence[float] = ()) -> Repeats:
+        """In how many rows keys are; nothing where noise hides whether each is in one alone, or where even
+        draws have values come back as often: so do those of what is measured, often where rows are dense.
 
         The numbers fall, and no more than rows / n values are in at least n rows. Numbers that are within the
         noise are not used: the rows that those before leave are those of keys with more, whose number falls
         along a straight line.
 
         Args:
-            rows: How many rows are spoken of; `spread`, the standard deviation of that number.
+            drawn: How many different values there are to draw from for each of some codes or cells, and the
+                rows of each: both of shape [cells].
+            spread: Standard deviation of the number of rows.
             listed: Rows of values that were counted, and are none of the keys.
         """
         # Loaded here, as a table without keys needs none of it.
         from scipy.optimize import isotonic_regression
 
-        steps = np.array(self.steps, dtype=np.float64)
+        (values, held), steps = drawn, np.array(self.steps, dtype=np.float64)
+        rows = float(held.sum())
         counts = self.noisy - (np.array(listed)[None, :] >= steps[:, None]).sum(axis=1)
+        # Values that are in at least n rows where rows are drawn evenly from those of each cell.
+        even = gammainc(steps[:, None], held / values) @ values
+        if float((np.abs(counts - even) - FAR * self.sigma).max()) < LEAST_UNLIKE * float(even[0]):
+            return ()
         keys = np.minimum(isotonic_regression(counts, increasing=False).x, max(rows, 0.0) / steps)
         # Where noise hides them all, they are about as many as it lets pass, far fewer than rows.
         keys[0] = max(float(keys[0]), self.sigma)
@@ -184,6 +190,24 @@ class KeyCounts:
         end = int(steps[last]) + max(round(2.0 * float(left[last] / keys[last]) - 1.0), 1)
         shares = [round(float(share), 4) for share in keys[: last + 1] / keys[0]]
         return (*zip(self.steps, shares, strict=False), (end, 0.0))
+
+
+def share_texts(column: Categorical, counts: Reals, rest: float) -> tuple[Reals, Reals]:
+    """How many texts there are to draw from for each code that stands for many, and the rows of each.
+
+    Args:
+        column: With its values, beginnings and patterns.
+        counts: Released counts of these, in the order of their codes, perhaps of others behind them.
+        rest: Rows of none of the values; those of no other code are of `others`, where that is a shape.
+    """
+    shapes = [*column.endings, *column.patterns]
+    first = len(column.values or ())
+    held = np.maximum(counts[first : first + len(shapes)], 0.0)
+    if column.others:
+        shapes.append(column.others)
+        held = np.append(held, max(rest - float(held.sum()), 0.0))
+    # A beginning without a shape stands alone.
+    return np.array([float(shape_space(shape)) if shape else 1.0 for shape in shapes]), held
 
 
 def list_steps(rows: float) -> tuple[int, ...]:

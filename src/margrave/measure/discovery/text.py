@@ -84,7 +84,7 @@ from margrave.measure.discovery.beginnings import (
     with_patterns,
     with_prefixes,
 )
-from margrave.measure.discovery.keys import KeyCounts, count_keys, keep_keys, list_steps
+from margrave.measure.discovery.keys import KeyCounts, count_keys, keep_keys, list_steps, share_texts
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import FoundTexts, Parts, count_listed, find_texts, search_values
 from margrave.privacy.ledger.ledger import Ledger
@@ -368,7 +368,7 @@ class TextSearch:
             known, marginal = self._with_beginnings(found, known, marginal)
         if found.coded:
             self.budget.pass_by(self.weights["prefixes"])
-        if not isinstance(known, Categorical) or found.done or found.marginal is None:
+        if not isinstance(known, Categorical) or found.done or found.marginal is None or marginal is None:
             return known, marginal
         known = dataclasses.replace(known, others=find_numbers(known.values or ()) or known.others)
         rest, spread = self._rest_rows(found)
@@ -377,7 +377,8 @@ class TextSearch:
         if drawn and found.counted and not found.unlike:
             # Values that were listed after the look at keys are none of these.
             late = [count for text, count in counts.items() if text not in found.first]
-            known = dataclasses.replace(known, repeats=found.counted.fit_repeats(rest, spread, late))
+            cells = share_texts(known, marginal.values, rest)
+            known = dataclasses.replace(known, repeats=found.counted.fit_repeats(cells, spread, late))
         if not drawn and not wanted and rest > max(4.0 * spread, MOST_OTHER * (rest + sum(counts.values()))):
             return Omitted(name=known.name, reason=MOSTLY_OTHER), None
         return known, marginal
