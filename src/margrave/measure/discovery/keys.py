@@ -3,14 +3,15 @@ that do are given.
 
 **Privacy.** Unit and adjacency: the ledger's. The look asks how many different values are in at least 1, 2,
 3, ... rows (the cumulative count-of-counts histogram of Kuo, Chiu, Kifer, Hay and Machanavajjhala 2018, arXiv
-1804.00370), for numbers of rows that are fixed before it. A row holds one value at most, which follows from that row and
-released lists alone. Put a row in whose value is in n rows: one value more is in at least n + 1, and no other
-number changes. So k rows that are put in, one after another, add a vector of whole numbers without negative
-ones that sum to k at most, whose length is k at most. Where k rows are exchanged for k others, the answers
-are that of the rows that stay plus two such vectors; the inner product of these is not below 0, so the
-squared length of their difference is at most k^2 + k^2. Where a row is erased, it is taken out. Numbers of
-rows that are left out only shorten the vector. So the squared L2 sensitivity is that of a marginal under each
-adjacency. Whether there is a look, and for which numbers of rows, follows from released bins and counts.
+1804.00370), for numbers of rows that are fixed before it. A row holds one value at most, which follows from
+that row and released lists alone. Put a row in whose value is in n rows: one value more is in at least n + 1,
+and no other number changes. So k rows that are put in, one after another, add a vector of whole numbers
+without negative ones that sum to k at most, whose length is k at most. Where k rows are exchanged for k
+others, the answers are that of the rows that stay plus two such vectors; the inner product of these is not
+below 0, so the squared length of their difference is at most k^2 + k^2. Where a row is erased, it is taken
+out. Numbers of rows that are left out only shorten the vector. So the squared L2 sensitivity is that of a
+marginal under each adjacency. Whether there is a look, and for which numbers of rows, follows from released
+bins and counts.
 """
 
 from __future__ import annotations
