@@ -1,4 +1,4 @@
-"""What a reader sees first in synthetic rows of real raw tables: frequent values, and values that do not exist.
+"""What a reader sees first in synthetic rows of raw tables: frequent values, and values that do not exist.
 
     python bench/runs/strangers.py [--half look] [--tables ggplot2/txhousing ...] [--epsilon 1 3]
         [--method independent] [--repeats 1] [--shard 0/2] [--out FILE.jsonl]

@@ -152,6 +152,7 @@ every_table = pytest.mark.parametrize("name", list(TABLES))
 EDGES = (np.array([-1e18, -5.0, -0.5, 0.0, 1.0, 1e6, 1e15]), np.array([0.5, 1e300]))
 CYCLES = ((1, 7), (3_600_000_000, 24), (86_400_000_000, 7))
 STEPS = (86_400_000_000.0, 1000.0, 5.0, 1.0, 0.25, 0.01)
+ROWS = (1, 2, 3, 8)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +195,7 @@ def test_looks_are_those_of_memory(backends: Backends, engine: str, name: str) -
                     asked_both(memory, other, lambda s, c=column, r=read, e=edges: s.histogram(c, e, r)), read
                 )
             same(asked_both(memory, other, lambda s, c=column, r=read: s.grids(c, STEPS, r)), (column, read))
-            same(asked_both(memory, other, lambda s, c=column, r=read: s.distinct(c, r)), (column, read))
+            same(asked_both(memory, other, lambda s, c=column, r=read: s.repeats(c, ROWS, r)), (column, read))
             for tick, ticks in CYCLES:
                 asked = asked_both(
                     memory, other, lambda s, c=column, r=read, t=tick, n=ticks: s.places_in_cycle(c, r, t, n)
@@ -315,7 +316,7 @@ def test_any_table_is_counted_alike(backends: Backends, engine: str, rows: list[
         same((memory.kinds(column), other.kinds(column)), column)
         assert memory.values(column)[0] == other.values(column)[0]
         same((memory.grids(column, STEPS), other.grids(column, STEPS)), column)
-        same((memory.distinct(column), other.distinct(column)), column)
+        same((memory.repeats(column, ROWS), other.repeats(column, ROWS)), column)
         both = (source.places_in_cycle(column, "number", 3, 5) for source in (memory, other))
         same(tuple(both), column)
     for declared in schema_of(table):

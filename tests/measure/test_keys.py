@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from margrave import Integer, Schema, Synthesizer, Unit
 from margrave.errors import NotPrivateWarning
-from margrave.measure.discovery.keys import are_distinct
+from margrave.measure.discovery.keys import KeyCounts, count_keys
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.privacy.ledger.ledger import Ledger
-from margrave.privacy.unit import Neighbours
+from margrave.privacy.unit import Adjacency, Neighbours
 from margrave.schema.draws import unique_numbers
 from seeded_noise import SeededSource
 
@@ -60,23 +60,25 @@ def test_a_declared_key_is_asked_nothing() -> None:
     assert Schema.from_json(synthesis.schema.to_json()) == synthesis.schema
 
 
-def test_the_look_is_priced_for_what_an_owner_changes() -> None:
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_the_look_is_priced_for_what_an_owner_changes(adjacency: Adjacency) -> None:
     for most in (1, 4):
-        neighbours = Neighbours(unit=Unit("who", most)) if most > 1 else Neighbours()
-        ledger = Ledger(epsilon=1.0, delta=1e-6, neighbours=neighbours, accountant=ZCDP())
+        unit = Unit("who", most) if most > 1 else Unit()
+        ledger = Ledger(epsilon=1.0, delta=1e-6, neighbours=Neighbours(unit, adjacency), accountant=ZCDP())
         gaussian = Gaussian(ledger, SeededSource(0))
-        assert are_distinct("id", gaussian, Fraction(1, 1000), most, (1e6, 1.0), lambda: 10**6)
+        found = count_keys("id", gaussian, Fraction(1, 1000), (1, 2), lambda: np.array([10**6, 0]))
+        assert found.are_distinct(1e6, 1.0)
         (event,) = ledger.events
         assert isinstance(event, GaussianEvent)
-        assert event.l2_squared == most**2
+        assert event.l2_squared == most**2 * (2 if adjacency == "replace_one" else 1)
         assert event.what == "distinct values of id"
         assert ledger.spent <= Fraction(1, 1000)
 
 
 def test_wide_noise_decides_nothing() -> None:
-    ledger = Ledger(epsilon=1.0, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP())
-    gaussian = Gaussian(ledger, SeededSource(0))
-    assert not are_distinct("id", gaussian, Fraction(1, 10**8), 1, (1000.0, 1.0), lambda: 1000)
+    found = KeyCounts((1, 2), np.array([1000.0, 0.0]), 7000.0)
+    assert not found.are_distinct(1000.0, 1.0)
+    assert found.fit_repeats((np.array([1e9]), np.array([1000.0])), 1.0) == ()
 
 
 @given(

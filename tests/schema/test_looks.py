@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from margrave.errors import InputError
 from margrave.schema.profile import profile
-from margrave.schema.queries import distinct_numbers, grids, histogram, places, readings
+from margrave.schema.queries import count_numbers, count_repeats, grids, histogram, places, readings
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.clock import DAY
 
@@ -129,10 +129,18 @@ def test_grids_of_whole_numbers_and_times() -> None:
 
 
 def test_different_numbers_are_counted_by_what_they_are_read_as() -> None:
-    assert distinct_numbers(pa.array([3, 1, 3, None, 2])).tolist() == [1, 2, 3]
-    assert distinct_numbers(pa.array(["1", "1.0", "x", " ", "2"])).tolist() == [1.0, 2.0]
-    assert distinct_numbers(pa.array([], pa.int64())).tolist() == []
-    assert distinct_numbers(pa.array(["2024-01-01", "2024-01-01", "2024-01-02"]), "date").tolist() == [
-        19723,
-        19724,
-    ]
+    def counted(cells: Any, read: str = "number", rows: Any = None) -> dict[float, int]:
+        values, held = count_numbers(cells, read, rows=None if rows is None else np.array(rows))
+        return dict(zip(values.tolist(), held.tolist(), strict=True))
+
+    assert counted(pa.array([3, 1, 3, None, 2])) == {1: 1, 2: 1, 3: 2}
+    assert counted(pa.array(["1", "1.0", "x", " ", "2"])) == {1.0: 2, 2.0: 1}
+    assert counted(pa.array(["1", "1.0", "x", "2"]), rows=[5, 2, 9, 1]) == {1.0: 7, 2.0: 1}
+    assert counted(pa.array([], pa.int64())) == {}
+    dates = pa.array(["2024-01-01", "2024-01-01", "2024-01-02"])
+    assert counted(dates, "date") == {19723: 2, 19724: 1}
+
+
+def test_values_are_counted_that_are_in_so_many_rows() -> None:
+    assert count_repeats(np.array([1, 1, 4, 2]), (1, 2, 3, 4, 5)).tolist() == [4, 2, 1, 1, 0]
+    assert count_repeats(np.array([], dtype=np.int64), (1, 2)).tolist() == [0, 0]

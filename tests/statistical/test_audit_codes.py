@@ -17,6 +17,7 @@ from twin_runs import audited, fitting
 from twin_tables import KINDS, pair
 from twins import Run, record, replay
 
+from margrave.engines import memory
 from margrave.measure.discovery import text as codes
 from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
 from margrave.privacy.unit import Adjacency
@@ -187,6 +188,44 @@ def test_an_owner_moves_the_number_of_distinct_values_by_all_its_rows() -> None:
     assert moved["distinct values of key"] == (9, 9)
 
 
+def _numbers(adjacency: Adjacency, k: int) -> list[pa.Table]:
+    """A table and its neighbour with numbers of two rows each, but that of the odd unit, which is in a third
+    row or in none.
+    """
+    found = []
+    for table, odd in zip(pair("the same row again", ("city", "age"), adjacency, k), (9_999, 1), strict=True):
+        numbers = 1_000_003 * (np.arange(table.num_rows) // 2)
+        if adjacency != "add_remove" or odd == 1:  # else the unit is in the second table alone
+            numbers[-max(k, 1) :] = 1_000_003 * odd
+        place = table.column_names.index("age")
+        found.append(table.set_column(place, "age", pa.array(numbers, table["age"].type)))
+    return found
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 3)])
+def test_no_look_at_numbers_that_come_back_loses_more_than_it_declares(adjacency: Adjacency, k: int) -> None:
+    first, second = (_run(table, adjacency, k, ("city", "age")) for table in _numbers(adjacency, k))
+    tape, found = audited(first, second)
+    assert tape.error is None
+    assert found == []
+    if not k:
+        assert "distinct values of age" in _asked(tape)
+
+
+@pytest.mark.parametrize("fault", ["twice", "just so many"])
+def test_faults_in_numbers_that_come_back_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = memory.count_repeats
+
+    def count(rows: Any, steps: Any) -> Any:
+        cells = honest(rows, steps)
+        return 2 * cells if fault == "twice" else cells - np.append(cells[1:], 0)
+
+    monkeypatch.setattr(memory, "count_repeats", count)
+    first, second = (_run(table, "replace_one", 0, ("city", "age")) for table in _numbers("replace_one", 0))
+    _, found = audited(first, second)
+    assert any("sensitivity" in text for text in found), found
+
+
 @pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("add_remove", 3), ("replace_one", 0)])
 def test_a_text_on_four_public_lists_moves_them_by_what_is_declared(adjacency: Adjacency, k: int) -> None:
     """So a sensitivity as if it were on one list would be a finding."""
@@ -218,6 +257,7 @@ def test_places_declared_as_one_marginal_are_found(monkeypatch: pytest.MonkeyPat
     [
         ("digits", "sensitivity"),
         ("distinct", "sensitivity"),
+        ("repeats", "sensitivity"),
         ("shape", "sensitivity"),
         ("weights", "sensitivity"),
         ("bar", "delta"),
@@ -225,20 +265,21 @@ def test_places_declared_as_one_marginal_are_found(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First digits that count a key in two cells; a number of distinct values that counts each twice; shapes
-    that count a row once for each letter; a row that counts whole for each of its texts; a bar as if a row
-    added 1 to a text; public lists as if a text were on one.
+    """First digits that count a key in two cells; numbers of distinct values that count each twice, or those
+    in just so many rows; shapes that count a row once for each letter; a row that counts whole for each of
+    its texts; a bar as if a row added 1 to a text; public lists as if a text were on one.
     """
     if fault == "distinct":
-        honest = codes.TextSearch._are_unlike
-
-        def doubled(search: Any, column: Any, rest: float, spread: float) -> bool:
-            seen = codes.TextSearch._rest
-            with monkeypatch.context() as inside:
-                inside.setattr(codes.TextSearch, "_rest", lambda one, known: [*seen(one, known)] * 2)
-                return honest(search, column, rest, spread)
-
-        monkeypatch.setattr(codes.TextSearch, "_are_unlike", doubled)
+        honest = codes.count_repeats
+        monkeypatch.setattr(codes, "count_repeats", lambda rows, steps: 2 * honest(rows, steps))
+    elif fault == "repeats":
+        # Values that are in so many rows and no more: a row moves two of them.
+        seen_keys = codes.count_repeats
+        monkeypatch.setattr(
+            codes,
+            "count_repeats",
+            lambda rows, steps: (cells := seen_keys(rows, steps)) - np.append(cells[1:], 0),
+        )
     elif fault == "digits":
         honest_count = codes.count_digits
         monkeypatch.setattr(
@@ -265,7 +306,7 @@ def test_planted_faults_are_found(fault: str, finding: str, monkeypatch: pytest.
             lambda one, known: [(text, count * len(text)) for text, count in seen(one, known)],
         )
     first, second = (_run(table, "add_remove", 0) for table in pair("the same row again", COLUMNS))
-    if fault != "shape":
+    if fault not in ("shape", "repeats"):
         keys = {"lists": ("Georgia",), "digits": ("V0900000",)}.get(fault, ())
         first, second = (_run(table, "add_remove", 0) for table in _pair("add_remove", 0, keys))
     _, found = audited(first, second)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Model
     from margrave.release import Guarantee, Release
     from margrave.run.synthesis import Synthesis
+    from margrave.schema.columns import Column
     from margrave.schema.storage.text import TextFormat
 
 
@@ -136,9 +137,8 @@ def rule_notes(release: Release) -> list[str]:
 
 def column_notes(release: Release) -> list[str]:
     """What was found out about columns that a reader of the synthetic rows has to know."""
-    from margrave.schema.columns import Binned, Identifier, Listed, Omitted
+    from margrave.schema.columns import Binned, Identifier, Omitted
     from margrave.schema.columns.identifier import name_shapes
-    from margrave.schema.columns.listed import has_new_keys
     from margrave.schema.columns.public_lists import lists_used
     from margrave.schema.schema import describe_found_ranges
 
@@ -166,21 +166,37 @@ def column_notes(release: Release) -> list[str]:
                 f"{column.name!r}: values of the public list {lists[column.name]!r}; found, not promised: "
                 "rare ones may be there by noise alone"
             )
-        if isinstance(column, Listed) and column.stems:
-            found.append(
-                f"{column.name!r}: codes that are not frequent fell back to {len(column.stems)} beginnings; "
-                "these stand alone, or what follows is made up"
-            )
-        if isinstance(column, Listed) and has_new_keys(column):
-            found.append(
-                f"{column.name!r} holds new keys of {len(column.patterns)} patterns, which go with the other "
-                "columns; one may be a real one by chance"
-            )
-        elif isinstance(column, Listed) and column.patterns:
-            found.append(
-                f"{column.name!r}: texts that are not frequent fell back to {len(column.patterns)} patterns, "
-                "of which texts are made up; one may be a real one by chance"
-            )
+        found += _drawing_notes(column)
+    return found
+
+
+def _drawing_notes(column: Column) -> list[str]:
+    """What a reader has to know of texts and numbers that are made up."""
+    from margrave.schema.columns import Categorical, Integer, Listed
+    from margrave.schema.columns.listed import has_new_keys
+    from margrave.schema.columns.repeats import rows_per_key
+
+    found = list[str]()
+    if isinstance(column, Listed) and column.stems:
+        found.append(
+            f"{column.name!r}: codes that are not frequent fell back to {len(column.stems)} beginnings; "
+            "these stand alone, or what follows is made up"
+        )
+    if isinstance(column, Listed) and has_new_keys(column):
+        found.append(
+            f"{column.name!r} holds new keys of {len(column.patterns)} patterns, which go with the other "
+            "columns; one may be a real one by chance"
+        )
+    if isinstance(column, Categorical | Integer) and column.repeats:
+        found.append(
+            f"{column.name!r}: made-up keys come back as often as real ones, in "
+            f"{rows_per_key(column.repeats):.1f} rows in the mean; rows of one key are not alike otherwise"
+        )
+    if isinstance(column, Listed) and column.patterns and not has_new_keys(column):
+        found.append(
+            f"{column.name!r}: texts that are not frequent fell back to {len(column.patterns)} patterns, "
+            "of which texts are made up; one may be a real one by chance"
+        )
     return found
 
 

@@ -35,7 +35,8 @@ from margrave.schema.profile import profile
 from margrave.schema.queries import (
     Numbers,
     agreements,
-    distinct_numbers,
+    count_numbers,
+    count_repeats,
     grids,
     histogram,
     places_in_cycle,
@@ -192,13 +193,13 @@ class MemorySource(PrivateRows):
         """Cells with a reading by their place in a period of so many ticks, see `schema.queries`: [ticks]."""
         return Counts(places_in_cycle(self._array(column), read, tick, ticks, column))
 
-    def distinct(self, column: str, read: str = "number") -> Counts:
-        """How many different numbers the cells are read as, see `schema.queries`: shape [1]."""
-        return Counts(np.array([len(self.distinct_numbers(column, read))], dtype=np.int64))
+    def repeats(self, column: str, steps: Sequence[int], read: str = "number") -> Counts:
+        """How many different numbers at least so many cells are read as, see `schema.queries`: [steps]."""
+        return Counts(count_repeats(self.count_numbers(column, read)[1], steps))
 
-    def distinct_numbers(self, column: str, read: str) -> Numbers:
-        """The different numbers themselves, for who has a table in parts. **Not private.**"""
-        return distinct_numbers(self._array(column), read, column)
+    def count_numbers(self, column: str, read: str) -> tuple[Numbers, NDArray[np.int64]]:
+        """The different numbers themselves and their rows, for who has a table in parts. **Not private.**"""
+        return count_numbers(self._array(column), read, column)
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:

@@ -91,10 +91,10 @@ class Source(Protocol):
     def places_in_cycle(self, column: str, read: str, tick: int, ticks: int) -> Counts:
         """Cells with a reading by their place in a period of so many ticks (`schema.queries`): [ticks]."""
 
-    def distinct(self, column: str, read: str = "number") -> Counts:
-        """How many different numbers the cells are read as: shape [1].
+    def repeats(self, column: str, steps: Sequence[int], read: str = "number") -> Counts:
+        """How many different numbers at least so many cells are read as: shape [steps].
 
-        One row more or less changes it by one at most; parts of a table do not add up.
+        One row more or less changes one of them by one at most; parts of a table do not add up.
         """
 
     def spellings(self, column: str, read: str) -> Counts:

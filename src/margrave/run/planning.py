@@ -74,7 +74,7 @@ WORDS = {
     "values": "values that occur",
     "shapes": "patterns of texts",
     "lists": "public lists that texts are on",
-    "distinct": "number of distinct values",
+    "distinct": "number of distinct values and their rows",
     "prefixes": "beginnings of codes or patterns of texts",
 }
 GUESSED_SIZE = 33

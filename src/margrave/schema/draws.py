@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.columns import Binned, Whole
+from margrave.schema.columns import Binned, Integer, Whole
+from margrave.schema.columns.repeats import share_rows
 from margrave.schema.cycles import Cycle
 from margrave.schema.storage.months import draw_first_days
 
@@ -71,6 +72,45 @@ def unique_numbers(
             return found
         found[again] = whole_numbers(bins[again], column, rng)
     found[rows] = _move_apart(found[rows], column)
+    return found
+
+
+def repeated_numbers(
+    bins: Bins, column: Integer, rng: np.random.Generator, rows: NDArray[np.intp]
+) -> NDArray[np.int64]:
+    """As `whole_numbers`, numbers shared by some of the rows of a bin as the column's `repeats` say.
+
+    Numbers with a cell of their own stay as they are drawn.
+
+    Args:
+        bins: Shape [all rows].
+        column: Their column.
+        rng: Source of randomness.
+        rows: The rows whose numbers may be shared.
+    """
+    found = whole_numbers(bins, column, rng)
+    fine = np.asarray(column.fine if column.fine is not None else column.edges)
+    cells = np.searchsorted(fine, found[rows], side="right") - 1
+    rows = rows[np.diff(fine)[cells] > 1]
+    heads, owners, keys = list[NDArray[np.intp]](), np.zeros(len(rows), dtype=np.int64), 0
+    for held in np.unique(bins[rows]):
+        inside = np.flatnonzero(bins[rows] == held)
+        _, first, owner = np.unique(
+            share_rows(len(inside), column.repeats, rng), return_index=True, return_inverse=True
+        )
+        heads.append(rows[inside[first]])
+        owners[inside] = owner + keys
+        keys += len(first)
+    if not keys:
+        return found
+    # The number of a key is that of its first row.
+    head = np.concatenate(heads)
+    for _ in range(UNIQUE_ROUNDS):
+        again = head[_find_repeats(found[head])]
+        if not len(again):
+            break
+        found[again] = whole_numbers(bins[again], column, rng)
+    found[rows] = found[head][owners]
     return found
 
 

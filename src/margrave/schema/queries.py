@@ -218,24 +218,37 @@ def _read_instants(array: Any, read: str, name: str) -> tuple[Instant, Truths]:
     return Instant.of(values, read == "moment"), known & (days >= FIRST_DAY) & (days <= LAST_DAY)
 
 
-def distinct_numbers(array: Any, read: str = "number", name: str = "") -> Numbers:
-    """The different numbers that cells are read as, in order: shape [different numbers]. **Not private.**
+def count_numbers(
+    array: Any, read: str = "number", name: str = "", rows: NDArray[np.int64] | None = None
+) -> tuple[Numbers, NDArray[np.int64]]:
+    """The different numbers that cells are read as, in order, and the rows of each: both of shape [different
+    numbers]. **Not private.**
 
     Args:
         array: An Arrow array.
         read: As what the cells are read, one of `READS`.
         name: The column's name, for the error.
+        rows: In how many rows each cell is, shape [cells]; in one each if left out.
     """
     values, known = readings(array, read, name)
-    return drop_repeats(values[known])
+    return add_rows(values[known], None if rows is None else rows[known])
 
 
-def drop_repeats(values: Any) -> Numbers:
-    """The different ones of some numbers, in order: shape [different numbers]."""
-    ordered = np.sort(values)
+def add_rows(values: Any, rows: NDArray[np.int64] | None = None) -> tuple[Numbers, NDArray[np.int64]]:
+    """The different ones of some numbers, in order, and the rows of each, one for each number if left out."""
     # numpy's own `unique` hashes, which takes ten times as long where nearly all numbers differ.
-    found: Numbers = ordered[np.append(True, np.diff(ordered) != 0)[: len(ordered)]]
-    return found
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    first = np.flatnonzero(np.append(True, np.diff(ordered) != 0)[: len(ordered)])
+    weights = np.ones(len(values), dtype=np.int64) if rows is None else rows[order]
+    held = np.add.reduceat(weights, first) if len(first) else weights[:0]
+    return ordered[first], held
+
+
+def count_repeats(rows: NDArray[np.int64], steps: Sequence[int]) -> NDArray[np.int64]:
+    """How many values are in at least so many rows, from the rows of each: shape [steps]. **Not private.**"""
+    ordered = np.sort(rows)
+    return np.asarray(len(ordered) - np.searchsorted(ordered, steps), dtype=np.int64)
 
 
 def _multiple(values: Numbers, step: float) -> Truths:

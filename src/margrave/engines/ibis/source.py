@@ -56,7 +56,7 @@ from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.frame import Frame
 from margrave.schema.profile import PROFILE, profile
-from margrave.schema.queries import distinct_numbers, grids, histogram, places_in_cycle
+from margrave.schema.queries import count_numbers, count_repeats, grids, histogram, places_in_cycle
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import spellings
@@ -273,15 +273,19 @@ class PushdownSource(PrivateRows):
         table, (number,) = self._select_values([held.read_numbers(read)])
         return self._group_rows(table, place_in_cycle(number.value, tick, ticks), ticks)
 
-    def distinct(self, column: str, read: str = "number") -> Counts:
-        """How many different numbers the cells are read as, see `schema.queries`: shape [1]."""
+    def repeats(self, column: str, steps: Sequence[int], read: str = "number") -> Counts:
+        """How many different numbers at least so many cells are read as, see `schema.queries`: [steps]."""
         held = self._stored_column(column)
         if held.form != "int":
-            array, _ = self._distinct_array(column)
-            return Counts(np.array([len(distinct_numbers(array, read, column))], dtype=np.int64))
-        number = held.read_numbers(read)
-        found = fetch_rows(self._table.select(v=number.value).aggregate(n=lambda t: t.v.nunique()))
-        return Counts(np.array([found["n"][0].as_py()], dtype=np.int64))
+            array, rows = self._distinct_array(column)
+            return Counts(count_repeats(count_numbers(array, read, column, rows)[1], steps))
+        table = self._table.select(v=held.read_numbers(read).value)
+        table = table.filter(table.v.notnull()).group_by("v").agg(n=lambda t: t.count())
+        # The backend counts the numbers with so many rows, so that few rows come here.
+        found = fetch_rows(table.group_by("n").agg(k=lambda t: t.count()))
+        sizes, keys = (np.asarray(found[name].to_numpy(), dtype=np.int64) for name in ("n", "k"))
+        exact = [int(keys[sizes >= step].sum()) for step in steps]
+        return Counts(np.array(exact, dtype=np.int64))
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:

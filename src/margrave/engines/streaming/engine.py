@@ -55,7 +55,7 @@ from margrave.schema.columns.relative import Comparison
 from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import coded_from, encode, encode_from
 from margrave.schema.encoded import Codes, Encoded, code_dtype
-from margrave.schema.queries import drop_repeats, weigh_unlisted
+from margrave.schema.queries import add_rows, count_repeats, weigh_unlisted
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.text import TextFormat
@@ -196,11 +196,12 @@ class StreamSource(PrivateRows):
         """Cells with a reading by their place in a period of so many ticks, see `schema.queries`: [ticks]."""
         return self._sum(column, lambda part: part.places_in_cycle(column, read, tick, ticks))
 
-    def distinct(self, column: str, read: str = "number") -> Counts:
-        """How many different numbers the cells are read as, see `schema.queries`: shape [1]."""
+    def repeats(self, column: str, steps: Sequence[int], read: str = "number") -> Counts:
+        """How many different numbers at least so many cells are read as, see `schema.queries`: [steps]."""
         self._check_known(column)
-        found = [self._part(table).distinct_numbers(column, read) for table in self._tables([column])]
-        return Counts(np.array([len(drop_repeats(np.concatenate(found)))], dtype=np.int64))
+        found = [self._part(table).count_numbers(column, read) for table in self._tables([column])]
+        values, rows = (np.concatenate(part) for part in zip(*found, strict=True))
+        return Counts(count_repeats(add_rows(values, rows)[1], steps))
 
     def spellings(self, column: str, read: str) -> Counts:
         """Cells of text by the spelling of their moment or time, see `schema.storage.spelling`:

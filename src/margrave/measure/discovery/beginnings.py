@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -61,6 +62,8 @@ part, to be written out: with a half, six digits of ten that are alike frequent 
 are not."""
 MOST_CODED = 64
 """Most codes in front of a number that are written out however even they are. Not measured."""
+NUMBERS = re.compile(r"\[0-9\]\{([5-9]|[1-9][0-9])\}")
+"""The shape of listed values, all of five digits or more, from which other texts are drawn as well."""
 ROOM = 4
 """Texts of a shape for each row from which its keys are drawn: `keys` makes longer ones from two on, and as
 many rows again may be drawn."""
@@ -544,6 +547,12 @@ def complete_shape(shape: str, length: int) -> str:
     so that its last places are drawn, as the shape has them.
     """
     return "" if "." in shape_parts(shape)[length:] else cut_shape(shape, length)
+
+
+def find_numbers(values: Iterable[object]) -> str:
+    """The common shape of released values that are numbers of five digits or more; "" where there is none."""
+    shapes = {widen_shape(shape_of(str(value)) or "-") for value in values}
+    return min(shapes) if len(shapes) == 1 and NUMBERS.fullmatch(min(shapes)) else ""
 
 
 def tell_by_beginnings(shapes: Mapping[str, float]) -> bool:

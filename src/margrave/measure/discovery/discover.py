@@ -463,10 +463,9 @@ class Discovery:
         ask = functools.partial(self._look, every_row=False)
         known = find_cycles(known, self._source, ask, unit, SHARES, needs(column))
         if may_be_keys(column):
-            most = self._ledger.neighbours.unit.max_rows
             cost = unit * SHARES["distinct"]
             self._tell(f"distinct values of {known.name}")
-            known = find_keys(known, self._source, self._gaussian, cost, most, rows_of(self._totals)[1])
+            known = find_keys(known, self._source, self._gaussian, cost, rows_of(self._totals)[1])
         return as_written(known, self._source, ask, unit, SHARES, needs(column)) if text else known, marginal
 
     def _least(self, weights: NDArray[np.float64]) -> float:

@@ -9,16 +9,13 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    the released list alone, so the histogram over all shapes moves as one marginal does; an owner holds at
    most k shapes that nobody else has. So it is one more search for values, with its own threshold: the proof
    at the head of `partition` holds for it.
-3. *distinct values*: how many different texts the rows hold that are not listed. Put an owner's rows in one
-   after another: each adds 1 or 0 to the number. So it moves by at most k where they come or go. Where k rows
-   are exchanged for k others, taking them out lowers it by 0 to k and putting the others in raises it by 0 to
-   k, so it moves by at most k again: squared L2 sensitivity k^2 under both adjacencies, for one number.
+3. *distinct values*: how many different texts that are not listed are in at least 1, 2, 3, ... rows, with a
+   marginal's sensitivity and no delta: proof at the head of `margrave.measure.discovery.keys`.
 4. *keys*: as 2, by the shape that keeps what stands in front of the digits; *patterns*: as 2, by that which
    keeps all letters. Either patterns follow, with the delta kept for it, or keys and maybe both, half each.
 5. *beginnings*: rows that are not listed, and whose text begins with none of the beginnings released before,
    by their first letters, over all texts of a released shape cut to that length. The cells are fixed before
    the look, and a row is in one at most: a marginal's sensitivity, no threshold and no delta.
-
 6. *values together*: columns whose values are still open, all at once. Cells are a column with a text each.
    A row in which m of their texts are not listed adds w(m), the whole part of WEIGHT / sqrt(m), to the cell
    of each of these m texts. So its part is a vector without negative numbers of length sqrt(m) w(m) <=
@@ -43,7 +40,6 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    and all digits, or those that 10 has told (`margrave.measure.discovery.beginnings`). Shapes, places and
    digits follow from released counts alone, so the cells are fixed before the look. A text has one shape and
    one sign at a place, so a row is in one cell at most: as 5, a marginal's sensitivity, no delta.
-
 10. *digits place by place*: rows by the shape of their text, a place of it and the digit there, over shapes
    released by 2 and 4 and all digits. Shapes and their places are fixed before the look. The first places of
    all shapes are a marginal, in which a row is in one cell at most, so are the second ones, and so on: as
@@ -60,7 +56,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
@@ -78,6 +73,7 @@ from margrave.measure.discovery.beginnings import (
     count_digits,
     count_signs,
     cut_lengths,
+    find_numbers,
     leave_shapes,
     list_places,
     narrow_shapes,
@@ -88,9 +84,9 @@ from margrave.measure.discovery.beginnings import (
     with_patterns,
     with_prefixes,
 )
-from margrave.measure.discovery.keys import are_distinct, keep_keys
+from margrave.measure.discovery.keys import KeyCounts, count_keys, keep_keys, list_steps, share_texts
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.measure.mechanisms.partition import FoundTexts, Parts, find_texts, search_values
+from margrave.measure.mechanisms.partition import FoundTexts, Parts, count_listed, find_texts, search_values
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Listed, Omitted
@@ -104,6 +100,7 @@ from margrave.schema.columns.public_lists import (
     may_fit_list,
     name_counts,
 )
+from margrave.schema.queries import count_repeats
 
 if TYPE_CHECKING:
     from margrave.measure.discovery.discover import DiscoveryBudget
@@ -112,7 +109,6 @@ if TYPE_CHECKING:
 Counts = NDArray[np.int64]
 Texts = Iterable[tuple[str, int]]
 """Texts and their rows."""
-
 
 SHARES_OF_DELTA = {"values": Fraction(1, 2), "shapes": Fraction(1, 4), "keys": Fraction(1, 4)}
 """Parts of a column's delta for the search of each sort, where columns are searched one by one alone."""
@@ -131,11 +127,13 @@ MOSTLY_LISTED = 0.5
 LETTERS, MIN_SHAPED_SHARE = Fraction(1, 4), 0.8
 """Part of what the look at first digits of keys may cost for one at their letters, not measured; and share of
 the rows in released shapes from which these are the pattern of keys."""
+MOST_OTHER = 0.8
+"""Share of the texts that "(other)" may stand for: a column that says so in more than four of five rows that
+have a text is left out, as whoever reads it learns nothing in nearly all of them. Not measured."""
 MIN_CODED_SHARE = 0.5
 """Share of the rows without a code that has to be in released shapes for a look at beginnings."""
-NUMBERS = re.compile(r"\[0-9\]\{([5-9]|[1-9][0-9])\}")
-"""The shape of listed values, all of five digits or more, from which other texts are drawn as well."""
 NO_VALUE = "no text in it is frequent enough to be told"
+MOSTLY_OTHER = "fewer than one in five of its texts are frequent enough to be told"
 NO_PATTERN = "nearly every row has a text of its own, without a common pattern"
 
 
@@ -150,6 +148,7 @@ class _Found:
         attribute: Whether it has to stay an attribute.
         rest: Rows without a code after the first look, 0 where there are next to none.
         shapes: The shapes of their texts; `noise`, the standard deviation of their counts' noise.
+        counted: In how many of them their texts are, where that was asked.
         unlike: Whether nearly every one of them has a text of its own; `coded`, whether most have a shape.
         torn: Whether beginnings would tear these, so that they fall back to patterns; `delta`, what is kept
             for the search of these.
@@ -167,6 +166,7 @@ class _Found:
     rest: float = 0.0
     shapes: dict[str, float] = dataclasses.field(default_factory=dict)
     noise: float = 0.0
+    counted: KeyCounts | None = None
     unlike: bool = False
     coded: bool = False
     torn: bool = False
@@ -220,8 +220,8 @@ class TextSearch:
         ]
         for one in found:
             self._sort_out(one, delta * shares["shapes"], delta * shares["keys"])
-            if not one.coded and (together or not one.fresh):
-                self.budget.pass_by(self.weights["prefixes"])  # no beginnings will be asked for
+            if not one.coded and (together or not one.fresh):  # no beginnings will be asked for
+                self.budget.pass_by(self.weights["prefixes"])
         if together:
             self._look_together(found)
         for one in found:
@@ -265,7 +265,9 @@ class TextSearch:
                 known, "shapes", self.budget.unit * self.weights["shapes"], delta
             )
             few = self.rows[0] - rest < MOSTLY_LISTED * rest
-            found.unlike = few and self._are_unlike(known, rest, spread)
+            if few or sum(found.shapes.values()) >= MIN_CODED_SHARE * rest:
+                found.counted = self._count_keys(known, rest)
+                found.unlike = few and found.counted.are_distinct(rest, spread)
         self.budget.pass_by(looks)
         if found.unlike and not known.values:
             found.known = self._keys(found, known, delta_of_keys)
@@ -319,8 +321,7 @@ class TextSearch:
             gaussian = self.gaussian.with_sensitivity(self.gaussian.l2_squared * WEIGHT**2)
             weights = [weight_of(held) for held in range(1, len(listed) + 1)]
 
-            # The first part is read at once, so that what keeps a table from being read is found before the
-            # spend.
+            # The first part is read at once: what keeps a table from being read is found before the spend.
             def exact() -> Parts:
                 parts = (
                     (texts, counts.reveal()) for texts, counts in self.source.unlisted_parts(listed, weights)
@@ -352,24 +353,13 @@ class TextSearch:
         if (together and texts and not found.done) or found.fresh:
             what = name_counts(name, found.list_name)
             self.tell(what)
-            exact = functools.partial(self._listed_rows, name, texts)
-            (noisy,), sigma = self.gaussian.ask([what], self.budget.unit * share, exact)
+            (noisy,), sigma = self.gaussian.ask(
+                [what], self.budget.unit * share, lambda: [count_listed(self.source, name, texts)]
+            )
             found.texts = found.texts.merge(texts, noisy, sigma, found.weighed)
             found.known, found.marginal = found.texts.list_for(found.asked, self.rows[0])
         if together or found.fresh:
             self.budget.pass_by(share)
-
-    def _listed_rows(self, name: str, texts: Sequence[str]) -> list[Counts]:
-        """Rows by listed text, and those without one in the last cell: shape [texts + 1]. **Not private.**"""
-        places, result = {text: place for place, text in enumerate(texts)}, np.zeros(len(texts) + 1, np.int64)
-        for part, counts in self.source.value_parts(name):
-            held = counts.reveal()
-            result[-1] += held[-1]
-            # The last cell counts rows without a text; a text that is not listed is in no cell.
-            for text, count in zip(part, held[:-1].tolist(), strict=True):
-                if text in places:
-                    result[places[text]] += count
-        return [result]
 
     def _end(self, found: _Found, together: bool) -> tuple[Column, NoisyMarginal | None]:
         """The column with codes for beginnings where many rows have none, and a shape for what is left."""
@@ -378,12 +368,20 @@ class TextSearch:
             known, marginal = self._with_beginnings(found, known, marginal)
         if found.coded:
             self.budget.pass_by(self.weights["prefixes"])
-        if not isinstance(known, Categorical) or not known.values:
+        if not isinstance(known, Categorical) or found.done or found.marginal is None or marginal is None:
             return known, marginal
-        # Listed values are released, so that their common shape is post-processing.
-        shapes = {widen_shape(shape_of(str(value)) or "-") for value in known.values}
-        alike = len(shapes) == 1 and NUMBERS.fullmatch(min(shapes)) is not None
-        return dataclasses.replace(known, others=min(shapes) if alike else known.others), marginal
+        known = dataclasses.replace(known, others=find_numbers(known.values or ()) or known.others)
+        rest, spread = self._rest_rows(found)
+        counts = dict(zip(known.values or (), found.marginal.values.tolist(), strict=False))
+        drawn, wanted = known.grouped or known.others, found.attribute or known.rare
+        if drawn and found.counted and not found.unlike:
+            # Values that were listed after the look at keys are none of these.
+            late = [count for text, count in counts.items() if text not in found.first]
+            cells = share_texts(known, marginal.values, rest)
+            known = dataclasses.replace(known, repeats=found.counted.fit_repeats(cells, spread, late))
+        if not drawn and not wanted and rest > max(4.0 * spread, MOST_OTHER * (rest + sum(counts.values()))):
+            return Omitted(name=known.name, reason=MOSTLY_OTHER), None
+        return known, marginal
 
     def _with_beginnings(
         self, found: _Found, known: Categorical, marginal: NoisyMarginal
@@ -440,15 +438,18 @@ class TextSearch:
                 if text not in listed and not any(text[:length] in prefixes for length in lengths):
                     yield text, count
 
-    def _are_unlike(self, column: Categorical, rest: float, spread: float) -> bool:
-        """Whether nearly every row that is not listed has a text of its own; not where noise hides it."""
-        self.tell(f"distinct values of {column.name}")
-        rho, max_rows = self.budget.unit * self.weights["distinct"], self.ledger.neighbours.unit.max_rows
-        count = functools.partial(self._count_rest, column)
-        return are_distinct(column.name, self.gaussian, rho, max_rows, (rest, spread), count)
+    def _count_keys(self, column: Categorical, rest: float) -> KeyCounts:
+        """In how many of the rows that are not listed, about so many, each of their texts is.
 
-    def _count_rest(self, column: Categorical) -> int:
-        return sum(1 for _ in self._rest(column))
+        **Privacy.** Proof at the head of this file, 3.
+        """
+        self.tell(f"distinct values of {column.name}")
+        rho, steps = self.budget.unit * self.weights["distinct"], list_steps(rest)
+
+        def exact() -> Counts:
+            return count_repeats(np.array([count for _, count in self._rest(column)], dtype=np.int64), steps)
+
+        return count_keys(column.name, self.gaussian, rho, steps, exact)
 
     def _keys(self, found: _Found, column: Categorical, delta: Fraction) -> Column:
         """New keys of released shapes where these cover nearly all rows; else the column is left out."""
@@ -595,6 +596,5 @@ class TextSearch:
 
 
 def weight_of(held: int) -> int:
-    """What a row that holds so many texts without a code adds to each: WEIGHT over the root, rounded down."""
-    # A whole number, so that sums of weights stay exact.
+    """What a row that holds so many texts without a code adds to each: WEIGHT over the root, cut off."""
     return math.isqrt(WEIGHT**2 // held)

@@ -54,6 +54,19 @@ MIN_DEVIATIONS = 3.0
 """Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
 
 
+def count_listed(source: Source, column: str, texts: Sequence[str]) -> NDArray[np.int64]:
+    """Rows by listed text, and those without one in the last cell: shape [texts + 1]. **Not private.**"""
+    places, result = {text: place for place, text in enumerate(texts)}, np.zeros(len(texts) + 1, np.int64)
+    for part, counts in source.value_parts(column):
+        held = counts.reveal()
+        result[-1] += held[-1]
+        # The last cell counts rows without a text; a text that is not listed is in no cell.
+        for text, count in zip(part, held[:-1].tolist(), strict=True):
+            if text in places:
+                result[places[text]] += count
+    return result
+
+
 def threshold(k: int, sigma: float, delta: Fraction, most: int | None = None) -> int:
     """The least noisy count at which a value may be released.
 
@@ -316,7 +329,8 @@ def leave_out_rest(marginal: NoisyMarginal, column: Listed) -> tuple[NoisyMargin
 
     Of a column that nearly always is missing, and of which no value is known, they are missing too.
     Else rows would be drawn with "(other)" in a column of two values, in as many as there is noise. A row
-    that does hold another value gets the first code, or is missing where that is the only one. Post-processing of released numbers.
+    that does hold another value gets the first code, or is missing where that is the only one.
+    Post-processing of released numbers.
 
     Args:
         marginal: A released one-way marginal, of `rest_of`.

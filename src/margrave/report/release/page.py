@@ -57,6 +57,7 @@ from margrave.report.release.summary import (
 from margrave.report.release.usefulness import Usefulness, judge_release
 from margrave.schema.columns import (
     Binned,
+    Categorical,
     Column,
     Date,
     Identifier,
@@ -68,6 +69,7 @@ from margrave.schema.columns import (
     Temporal,
 )
 from margrave.schema.columns.identifier import name_shapes
+from margrave.schema.columns.repeats import rows_per_key
 from margrave.schema.constraints.rules import Rule
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema, describe_found_ranges
@@ -288,6 +290,8 @@ def _grids(column: Binned) -> str:
 def _repeats(column: Binned) -> str:
     """What decoding knows of hours, weekdays and keys."""
     if isinstance(column, Integer):
+        if column.repeats:
+            return f"; each number drawn for {rows_per_key(column.repeats):.1f} rows in the mean"
         return "; no number twice" if column.unique else ""
     cycles = ["hours"] if isinstance(column, Moment) and column.hours is not None else []
     cycles += ["weekdays"] if isinstance(column, (Date, Moment)) and column.weekdays is not None else []
@@ -317,7 +321,9 @@ def _list_values(column: Listed) -> Markup:
             f" and {count(more)} more" if more > 0 else "",
         )
     other = join("; all else as ", mark_name(column.other, limit=28)) if column.other is not None else None
-    return join(*shown, rest, other)
+    repeats = column.repeats if isinstance(column, Categorical) else ()
+    often = f"; each text made up for {rows_per_key(repeats):.1f} rows in the mean" if repeats else ""
+    return join(*shown, rest, other, often)
 
 
 RELATION_HEADS = ("Column", "Relation", "Rows that fit", "±2σ of noise")

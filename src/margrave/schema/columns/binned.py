@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns.base import Column
+from margrave.schema.columns.repeats import Repeats, check_repeats
 from margrave.schema.storage.months import names_months
 from margrave.schema.storage.spelling import NUMBER_SPELLING
 from margrave.schema.storage.text import date_format, number_format
@@ -441,6 +442,8 @@ class Integer(Whole, SpeltNumber):
             shares of the missing cells; left out, they are discovered if nothing of the column is declared.
         format: An example of a number where texts are not written as usual, as in "$1,234.5", "1.234,5" or
             "12%"; left out, it is found, but not between strict bounds.
+        unique: Whether no number is drawn twice, as for keys; found where nothing else is declared.
+        repeats: In how many rows keys are, see `margrave.schema.columns.repeats`; left out in declarations.
 
     Raises:
         SchemaError: The parts do not fit together.
@@ -458,6 +461,11 @@ class Integer(Whole, SpeltNumber):
 
     kind: ClassVar[str] = "integer"
     unique: bool = False
+    repeats: Repeats = ()
+
+    def __post_init__(self) -> None:
+        SpeltNumber.__post_init__(self)
+        object.__setattr__(self, "repeats", check_repeats(self.name, self.repeats))
 
 
 @final

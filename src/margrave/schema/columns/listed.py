@@ -12,6 +12,7 @@ import numpy as np
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.base import Column, Scalar
 from margrave.schema.columns.identifier import Identifier, shape_parts
+from margrave.schema.columns.repeats import Repeats, check_repeats
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 """Stands behind a beginning in labels."""
@@ -170,6 +171,9 @@ class Categorical(Listed):
         others: The shape of texts that decoding draws for the code `other`; "" writes its label.
         unique: Whether decoding draws no text of a pattern twice, as for keys whose beginning says something
             of the row; longer texts are drawn where a pattern has too few.
+        repeats: In how many rows each of the texts is that decoding draws, see
+            `margrave.schema.columns.repeats`; left out, each row has one of its own, which may be another's
+            by chance.
 
     Raises:
         SchemaError: The parts do not fit together.
@@ -190,6 +194,7 @@ class Categorical(Listed):
     patterns: tuple[str, ...] = ()
     others: str = ""
     unique: bool = False
+    repeats: Repeats = ()
 
     def __post_init__(self) -> None:
         Listed.__post_init__(self)
@@ -207,6 +212,7 @@ class Categorical(Listed):
         if type(self.unique) is not bool or (self.unique and not self.patterns):
             remedy = "Leave it out, or name the patterns of the keys."
             raise SchemaError(invalid(f"unique of column {self.name!r}", "given with patterns only", remedy))
+        object.__setattr__(self, "repeats", check_repeats(self.name, self.repeats))
 
     @property
     def stems(self) -> tuple[str, ...]:

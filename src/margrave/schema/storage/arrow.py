@@ -8,6 +8,7 @@ inside bins becomes numbers of the type wanted (`decode_column`).
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ from margrave.schema.columns import (
     Whole,
 )
 from margrave.schema.columns.binned import SpeltNumber
-from margrave.schema.columns.identifier import draw_distinct, draw_texts, keys
-from margrave.schema.draws import real_numbers, unique_numbers, whole_numbers
+from margrave.schema.columns.identifier import MOST_TRIES, draw_distinct, draw_texts, keys
+from margrave.schema.columns.repeats import share_rows
+from margrave.schema.draws import real_numbers, repeated_numbers, unique_numbers, whole_numbers
 from margrave.schema.encoded import Codes
 from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
@@ -125,7 +127,7 @@ def with_endings(values: Any, codes: Codes, column: Listed, rng: np.random.Gener
     a pattern, and for those of the code `other` where the column has a shape for them.
 
     A text that the column lists is drawn again a few times, since it has a code of its own. No text of a
-    column of keys is drawn twice.
+    column of keys is drawn twice; where it is known in how many rows texts are, rows of a code share them.
 
     Args:
         values: An Arrow array of text, as `label_array` decodes the codes, shape [rows].
@@ -138,18 +140,37 @@ def with_endings(values: Any, codes: Codes, column: Listed, rng: np.random.Gener
     listed, found = set(column.values or ()), None
     whole = [("", shape) for shape in (*column.patterns, column.other_shape)]
     drawn = [*zip(column.stems, column.rests, strict=True), *whole]
+    repeats = column.repeats if isinstance(column, Categorical) else ()
     for place, (prefix, ending) in enumerate(drawn, len(column.values or ())):
         rows = np.flatnonzero(codes == place)
         if not ending or not len(rows):
             continue
         found = values.to_pylist() if found is None else found
-        for _ in range(REDRAWS):
-            for row, rest in zip(rows.tolist(), draw_texts(ending, len(rows), rng), strict=True):
-                found[row] = prefix + rest
-            rows = np.array([row for row in rows.tolist() if found[row] in listed], dtype=np.int64)
-            if not len(rows):
-                break
+        owners = share_rows(len(rows), repeats, rng)
+        texts = _draw_again(prefix, ending, int(owners.max()) + 1, listed, bool(repeats), rng)
+        for row, owner in zip(rows.tolist(), owners.tolist(), strict=True):
+            found[row] = texts[owner]
     return values if found is None else pa.array(found, values.type)
+
+
+def _draw_again(
+    prefix: str, ending: str, count: int, listed: Collection[Any], apart: bool, rng: np.random.Generator
+) -> list[str]:
+    """Texts that begin so; listed ones are drawn again a few times, and, apart, those that repeat as well."""
+    texts, again = [""] * count, list(range(count))
+    for _ in range(MOST_TRIES if apart else REDRAWS):
+        for place, rest in zip(again, draw_texts(ending, len(again), rng), strict=True):
+            texts[place] = prefix + rest
+        taken = set(listed)
+        again = []
+        for place, text in enumerate(texts):
+            if text in taken:
+                again.append(place)
+            elif apart:
+                taken.add(text)
+        if not again:
+            break
+    return texts
 
 
 def _with_keys(values: Any, codes: Codes, column: Categorical, rng: np.random.Generator) -> Any:
@@ -307,9 +328,11 @@ def _decode_binned(
 
 
 def _draw_whole(bins: Any, absent: Any, column: Whole, rng: np.random.Generator) -> Any:
-    """A number in each row's bin, none twice among the present ones where the column is of keys."""
+    """A number in each row's bin; of keys none twice among the present ones, or each as often as is known."""
     if isinstance(column, Integer) and column.unique:
         return unique_numbers(bins, column, rng, np.flatnonzero(~absent))
+    if isinstance(column, Integer) and column.repeats:
+        return repeated_numbers(bins, column, rng, np.flatnonzero(~absent))
     return whole_numbers(bins, column, rng)
 
 
