@@ -160,7 +160,7 @@ class PushdownSource(PrivateRows):
     def read_as(self, columns: Sequence[Column]) -> PushdownSource:
         """The table with the texts of some columns read in their formats, see `Source.read_as`."""
         other = PushdownSource(self._table, self._schema)
-        other._written = {column.name: column for column in columns}
+        other._written = self._written | {column.name: column for column in columns}
         return other
 
     def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> PushdownSource:
@@ -350,9 +350,10 @@ class PushdownSource(PrivateRows):
         names = (rule.number, *rule.dates)
         table, (number, *dates) = self._select_values([self._stored_column(name) for name in names])
         # Each part of a date is a column before the rule makes use of it, several times over.
-        parts = read_instants(dates, [reads[name] for name in rule.dates])
+        own = [reads[name] for name in rule.dates]
+        parts = read_instants(dates, own)
         table = table.select(**read_number(number, rule), **parts)
-        return self._group_rows(table, agreement_cell(table, rule), 3)
+        return self._group_rows(table, agreement_cell(table, rule, own), 3)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.

@@ -104,7 +104,7 @@ def _may_be(number: OrderedColumn, rule: CalendarRule) -> bool:
 def _list_rules(dates: dict[str, OrderedColumn]) -> Iterator[CalendarRule]:
     """All rules about these dates, of a number that has no name."""
     for name, column in dates.items():
-        for part in list_parts(column.scale == "moment"):
+        for part in list_parts(column.scale):
             yield DatePart("", name, part)
     for since, until in permutations(dates, 2):
         for unit in UNITS:

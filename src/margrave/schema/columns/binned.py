@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns.base import Column
+from margrave.schema.storage.clock_numbers import is_clock_format
 from margrave.schema.storage.months import names_months
 from margrave.schema.storage.spelling import NUMBER_SPELLING
 from margrave.schema.storage.text import date_format, number_format
@@ -40,14 +41,16 @@ def check_format(written: object, read: str, name: str) -> None:
     """Find a format to be one in which a column can be written.
 
     Raises:
-        SchemaError: It is none, or the column is of times of day or durations.
+        SchemaError: It is none, or the column is of durations.
     """
     if written is None or written == "":
+        return
+    if read == "time" and isinstance(written, str) and is_clock_format(written):
         return
     where, known = f"format of column {name!r}", read in ("number", "date", "moment")
     known = known and not (read == "moment" and isinstance(written, str) and names_months(written))
     if not isinstance(written, str) or not known:
-        remedy = "Leave it out for times of day and durations; months without a day are dates."
+        remedy = "Of times of day there are '%-H%M' and '%H%M', of durations none; months are dates."
         raise SchemaError(invalid(where, "an example of a number, or a date format", remedy, got=written))
     try:
         number_format(written, where) if read == "number" else date_format(written, where)

@@ -231,6 +231,10 @@ class Time(Temporal):
 
     Args:
         spelling: How times stored as text are spelt, one of `margrave.schema.storage.spelling.SPELLINGS`.
+        format: Where they are written as numbers, "%-H%M" for 517 and 5, or "%H%M" for 0517 and 0005; with
+            ".0" behind for 517.0, and then with " 24" where midnight is 2400. Other numbers, as 1373, are
+            missing, or an error where the column is strict. Left out, numbers are found to be times of day,
+            or not.
     """
 
     kind: ClassVar[str] = "time"

@@ -51,6 +51,8 @@ class Storage:
     @classmethod
     def of(cls, column: Column, dtype: str) -> Storage:
         """The storage of a column, from its type's name."""
+        if isinstance(column, Binned) and column.read == "time" and column.format:
+            dtype = ""  # numbers that stand for times of day are not themselves stored
         if found := DECIMAL.search(dtype):
             return cls(10.0 ** -int(found[2]), False)
         if found := CLOCK.search(dtype):
