@@ -40,7 +40,7 @@ from margrave.schema.columns import (
 from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
-from margrave.schema.storage.clock_numbers import MINUTE, choose_clock_format
+from margrave.schema.storage.clock_numbers import choose_clock_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import (
     CERTAIN_DEVIATIONS,
@@ -186,8 +186,7 @@ def settle_clock(column: Categorical, noisy: NDArray[np.float64], sigma: float) 
     found = choose_clock_format(noisy, sigma, True, False)
     if not found:
         return column
-    grids = ((float(MINUTE), 1.0),)
-    return Time(name=column.name, missing=column.missing, format=found, grids=grids, strict=False)
+    return Time(name=column.name, missing=column.missing, format=found, strict=False)
 
 
 CLOCK_WEIGHT, CLOCK_FINE = Fraction(1, 4), 200.0
@@ -245,7 +244,6 @@ def ask_for_clock(
         missing=column.missing,
         mark=column.mark,
         format=found,
-        grids=((float(MINUTE), 1.0),),
         strict=False,
     )
 

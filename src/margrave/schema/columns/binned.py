@@ -50,7 +50,7 @@ def check_format(written: object, read: str, name: str) -> None:
     where, known = f"format of column {name!r}", read in ("number", "date", "moment")
     known = known and not (read == "moment" and isinstance(written, str) and names_months(written))
     if not isinstance(written, str) or not known:
-        remedy = "Of times of day there are '%-H%M' and '%H%M', of durations none; months are dates."
+        remedy = "Times of day have '%-H%M' and '%H%M', durations none; months without a day are dates."
         raise SchemaError(invalid(where, "an example of a number, or a date format", remedy, got=written))
     try:
         number_format(written, where) if read == "number" else date_format(written, where)

@@ -14,6 +14,7 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.binned import Binned, Whole
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock
+from margrave.schema.storage.clock_numbers import MINUTE
 from margrave.schema.storage.spelling import SPELLINGS
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -242,6 +243,8 @@ class Time(Temporal):
     spelling: str = "00:00:00"
 
     def __post_init__(self) -> None:
+        if self.format and not self.grids:
+            object.__setattr__(self, "grids", ((float(MINUTE), 1.0),))
         Temporal.__post_init__(self)
         check_spelling(self, self.spelling)
 
