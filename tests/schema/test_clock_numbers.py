@@ -142,7 +142,7 @@ def test_other_numbers_are_none(name: str) -> None:
 
 def test_nothing_is_said_where_noise_hides_it_and_slips_are_allowed() -> None:
     votes = votes_of(hhmm(RNG.integers(0, 1440, 5000)))
-    assert choose_clock_format(votes, 76.0, False, False) == ""
+    assert choose_clock_format(votes, 126.0, False, False) == ""
     slips = votes + 20.0 * (np.arange(len(votes)) == CLOCK_VOTES.index("none"))
     assert choose_clock_format(slips, 0.0, False, False) == "%-H%M"
     assert choose_clock_format(votes + 60.0 * (np.arange(len(votes)) == 0), 0.0, False, False) == ""

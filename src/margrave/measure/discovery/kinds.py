@@ -40,7 +40,7 @@ from margrave.schema.columns import (
 from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
-from margrave.schema.storage.clock_numbers import choose_clock_format
+from margrave.schema.storage.clock_numbers import MAX_NOISE, choose_clock_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import (
     CERTAIN_DEVIATIONS,
@@ -189,7 +189,7 @@ def settle_clock(column: Categorical, noisy: NDArray[np.float64], sigma: float) 
     return Time(name=column.name, missing=column.missing, format=found, strict=False)
 
 
-CLOCK_WEIGHT, CLOCK_FINE = Fraction(1, 4), 200.0
+CLOCK_WEIGHT, CLOCK_FINE = Fraction(1, 2), 100.0
 """Weight of the look at whether whole numbers are times of day, at most, and the rows over the noise of a
 count with which no less noise is bought. It is taken out of the weight of the look at grids. Not measured."""
 CLOCK_ENDS, CLOCK_WIDTH = (700.0, 4097.0), 300.0
@@ -197,43 +197,50 @@ CLOCK_ENDS, CLOCK_WIDTH = (700.0, 4097.0), 300.0
 ranges end at a power of two, most of the time, and numbers within three hours may be years."""
 
 
-def may_be_clock(column: Binned, lower: float, upper: float) -> bool:
-    """Whether whole numbers may be times of day, by their released range [lower, upper)."""
-    ended = CLOCK_ENDS[0] <= upper <= CLOCK_ENDS[1]
-    return isinstance(column, Integer) and lower >= 0 and ended and upper - lower >= CLOCK_WIDTH
-
-
-def ask_for_clock(
+def price_clock(
     column: Binned,
-    source: Source,
-    look: FullLook,
+    ends: tuple[float, float],
     unit: Fraction,
     rows: float,
     sigma: Callable[[Fraction], float],
-) -> Time | None:
+) -> Fraction:
+    """What it costs to ask whether whole numbers are times of day; 0 where they are not or noise hides it.
+
+    Args:
+        column: Of numbers.
+        ends: The released range of nearly all of them, the upper end left out.
+        unit: rho of a look of weight 1.
+        rows: A released guess of the row count.
+        sigma: Standard deviation of the noise that a cost buys.
+    """
+    lower, upper = ends
+    may_be = lower >= 0 and CLOCK_ENDS[0] <= upper <= CLOCK_ENDS[1] and upper - lower >= CLOCK_WIDTH
+    cost = unit * CLOCK_WEIGHT
+    if not isinstance(column, Integer) or not may_be or sigma(cost) > MAX_NOISE * rows:
+        return Fraction(0)
+    needed = min((CLOCK_FINE * sigma(cost) / rows) ** 2, 1.0)
+    return cost * Fraction(max(math.ceil(needed * 4096), 1), 4096)
+
+
+def ask_for_clock(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Time | None:
     """The column of times of day that whole numbers are, as in 517 for 05:17, or None.
 
     **Privacy.** Proof at the head of this file: CLOCK_VOTES are classes, and a cell is in one at most, by its
-    own number. Whether it is asked follows from a released range, what it costs from a released row count.
+    own number. Whether it is asked, and what it costs, follows from a released range and row count.
 
     Args:
         column: Of whole numbers.
         source: The private table.
         look: Prices, records and adds the noise.
-        unit: rho of a look of weight 1.
-        rows: A released guess of the row count.
-        sigma: Standard deviation of the noise that a cost buys.
+        cost: rho of the look.
     """
-    cost = unit * CLOCK_WEIGHT
-    needed = min((CLOCK_FINE * sigma(cost) / rows) ** 2, 1.0)
-    cost *= Fraction(max(math.ceil(needed * 4096), 1), 4096)
 
     def exact() -> NDArray[np.int64]:
         return source.spellings(column.name, "clock format").reveal()
 
-    noisy, spread = look(f"times of day of {column.name}", exact, cost, False)
+    noisy, sigma = look(f"times of day of {column.name}", exact, cost, False)
     pointed = isinstance(column, SpeltNumber) and bool(column.spelling)
-    found = choose_clock_format(noisy, spread, False, pointed)
+    found = choose_clock_format(noisy, sigma, False, pointed)
     if not found:
         return None
     return Time(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.bins import cut_by, merge_rare
-from margrave.measure.discovery.kinds import CLOCK_WEIGHT, ask_for_clock, find_time_spelling, may_be_clock
+from margrave.measure.discovery.kinds import ask_for_clock, find_time_spelling, price_clock
 from margrave.measure.discovery.occupancy import (
     expected_counts,
     keep_near,
@@ -412,14 +412,13 @@ class NumericDiscovery:
         most = min(MOST_VALUES, rows / self._sigma())
         if whole and upper - lower <= most:
             return _Range(np.arange(lower, upper + 1), coarse, counts, bounds=bounds)
-        weight = SHARES["grids"]
-        if self.guessed and may_be_clock(self.column, lower, upper):
-            weight -= CLOCK_WEIGHT
-            if clock := ask_for_clock(self.column, self.source, self.look, self.unit, rows, self.sigma):
-                return clock
-        multiples = self._multiples(max(abs(lower), abs(upper)), _zeros(coarse, counts), weight)
         first_cell, end = trimmed_range(counts, SPARSE_SHARE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
+        cost = price_clock(self.column, inner, self.unit, rows, self.sigma) if self.guessed else Fraction(0)
+        if cost and (clock := ask_for_clock(self.column, self.source, self.look, cost)):
+            return clock
+        weight = SHARES["grids"] - cost / self.unit
+        multiples = self._multiples(max(abs(lower), abs(upper)), _zeros(coarse, counts), weight)
         fineness = choose_fineness(rows, self._sigma())
         edges = refined_edges(lower, upper, whole, near, fineness, inner)
         step = multiples.step or float(whole)

@@ -489,8 +489,9 @@ class _Rows:
             edges, own = column.part.edge_array.astype(np.int64), column.own.edge_array.astype(np.int64)
             low = np.where(base.absent[rows], own[0], numbers + edges[0])
             ends = low, np.where(base.absent[rows], own[-1], numbers + edges[-1]) - 1
-            # A time of day may lie on the other side of midnight.
-            return ((own[0], own[-1] - 1) if isinstance(column.own, Time) else ends), ends
+            # A time of day may lie on the other side of midnight, where few are.
+            daily = isinstance(column.own, Time) and not column.within
+            return ((0, DAY - 1) if daily else ends), ends
         assert isinstance(column, Binned)  # noqa: S101 - a date
         edges = column.edge_array.astype(np.int64)
         codes = np.minimum(self._encoded.column(name)[rows], column.present - 1).astype(np.int64)

@@ -40,7 +40,7 @@ both says that they are times: in minutes or steps of 5 or 15 the former, of 10,
 nearly all end alike, as prices do in 45, they are none. None of these was tuned on a table: bench/LOG.md."""
 DOUBT = 3.0
 """Noise standard deviations by which counts may be off."""
-MAX_NOISE = 0.015
+MAX_NOISE = 0.025
 """Most noise of a count, as a share of all, with which anything is said."""
 
 
