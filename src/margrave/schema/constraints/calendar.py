@@ -329,7 +329,7 @@ def follow_dates(
     rows.keep_orders(orders)
     for rule in rules:
         if isinstance(rule, Elapsed) and (name := _find_free(rule, rules, schema)) is not None:
-            rows.move_date(rule, name)
+            rows.move_date(rule, name, _list_kept(rule, name, schema))
     for rule in rules:
         if not rule.pairs:
             rows.settle_number(rule)
@@ -346,6 +346,7 @@ def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> 
     """
     held = find_ruled(schema.rules)
     held |= {name for other in rules if other is not rule for name in other.dates}
+    daily = isinstance(take_own(schema[rule.since]), Time)
 
     def place(name: str) -> tuple[bool, float]:
         column = schema[name]
@@ -358,9 +359,24 @@ def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> 
         name
         for name in rule.dates
         if name not in held
-        and not {_other_date(rule, name), *held} & {one.name for one in _list_followers(name, schema)}
+        and (
+            daily
+            or not {_other_date(rule, name), *held} & {one.name for one in _list_followers(name, schema)}
+        )
     ]
     return max(free, key=place, default=None)
+
+
+def _list_kept(rule: Elapsed, name: str, schema: Schema) -> set[str]:
+    """Columns that stay where a date moves for a rule: none but of times of day, of which others may follow.
+
+    These are the rule's other date, what says a part of it, and what follows from that.
+    """
+    if not isinstance(take_own(schema[name]), Time):
+        return set()
+    kept = {one.date for one in schema.rules if isinstance(one, DatePart)} | find_ruled(schema.rules)
+    kept |= {_other_date(rule, name)}
+    return kept | {column.name for one in kept for column in _list_followers(one, schema)}
 
 
 def _list_followers(name: str, schema: Schema) -> list[Relative]:
@@ -409,8 +425,11 @@ class _Rows:
         drawn = self._settled[name] if name in self._settled else in_bins(codes, column, self._rng)
         return Drawn(np.array(drawn), codes >= column.present)
 
-    def move_date(self, rule: Elapsed, name: str) -> None:
-        """Draw a date anew in the rows in which it does not say what the number does."""
+    def move_date(self, rule: Elapsed, name: str, kept: Collection[str] = ()) -> None:
+        """Draw a date anew in the rows in which it does not say what the number does.
+
+        kept: Names of columns that do not move along.
+        """
         number, at = self.read(rule.number), self.read(_other_date(rule, name))
         told, there = self._tell(rule)
         wrong = there & ~number.absent & (told != number.numbers) & self._open(name)
@@ -419,7 +438,7 @@ class _Rows:
         wanted = np.rint(number.numbers[rows]).astype(np.int64)
         low, high = find_range(base, wanted, rule.unit, name == rule.until)
         low, high = _in_unit(low, high, rule.unit, self._is_clock(name))
-        self._move(name, rows, low, high)
+        self._move(name, rows, low, high, kept)
 
     def keep_orders(self, orders: Sequence[Ordered]) -> None:
         """Draw dates anew in the rows in which an order is broken: those that nothing else hangs on.
@@ -451,7 +470,7 @@ class _Rows:
         """Whether no rule about codes speaks of a date, and no other column follows from it."""
         return name not in find_ruled(self._schema.rules) and not _list_followers(name, self._schema)
 
-    def _move(self, name: str, rows: Longs, low: Longs, high: Longs) -> None:
+    def _move(self, name: str, rows: Longs, low: Longs, high: Longs, kept: Collection[str] = ()) -> None:
         """Draw a date anew between two ends, both included, and move along what is relative to it.
 
         In its own bin if that has such a date, else anywhere in the column's range, else not at all.
@@ -473,6 +492,8 @@ class _Rows:
         shift = moved - date.numbers[rows[held]]
         date.numbers[rows[held]] = moved
         for follower in _list_followers(name, self._schema):
+            if follower.name in kept:
+                continue
             clock = isinstance(follower.own, Moment), isinstance(column, Moment)
             own = shift * DAY if clock == (True, False) else shift // DAY if clock == (False, True) else shift
             numbers = self.read(follower.name).numbers
@@ -572,4 +593,6 @@ def _draw_within(column: Temporal, low: Longs, high: Longs, rng: np.random.Gener
         at = ends[0] + rng.random(len(low)) * (ends[1] - ends[0])
         drawn = np.floor(np.interp(at, running, edges)).astype(np.int64)
     step = int(column.step) or 1
-    return np.clip(np.maximum(drawn // step * step, low), low, high)
+    # On a multiple of the step within the range, if there is one: others are cut when they are written.
+    first = -(-low // step) * step
+    return np.clip(np.maximum(drawn // step * step, np.where(first <= high, first, low)), low, high)
