@@ -10,11 +10,11 @@ import pytest
 from twin_runs import LookAudit
 
 from margrave.engines.memory import MemorySource
-from margrave.measure.discovery import discover, kinds
+from margrave.measure.discovery import discover
 from margrave.measure.discovery.discover import Discovery
 from margrave.privacy.unit import Adjacency
 
-COLUMNS = ("paid", "born", "people", "month", "crp", "left", "due")
+COLUMNS = ("paid", "born", "people", "month", "crp")
 Row = dict[str, Any]
 ODD: dict[str, Row] = {
     "a row as all others": {},
@@ -37,9 +37,6 @@ ODD: dict[str, Row] = {
     "a censored result that nobody else has": {"crp": "<7.3 mg/l", "paid": "<5", "born": "trace"},
     "the commonest censored result": {"crp": "<0.5 mg/l"},
     "no value at all": dict.fromkeys(COLUMNS),
-    "times of day at the edge": {"left": "2400", "due": "0000"},
-    "no times of day": {"left": "1373", "due": "9999"},
-    "other digits": {"left": "0517.0", "due": "517"},
     "a number far off": {"paid": "$999,999,999,999.99", "people": "9,999,999,999"},
     "a month with a day, and one far off": {"month": "1980-05-31", "born": "1801-01"},
 }
@@ -51,10 +48,7 @@ def row(owner: int) -> Row:
     paid, people = 100 + owner * 37 % 4000 + owner % 100 / 100, 500 + owner * 61 % 3000
     dates = {"born": day.strftime("%m/%d/%Y"), "month": day.strftime("%Y-%m")}
     crp = "<0.5 mg/l" if owner % 5 < 2 else f"{owner % 90 / 10 + 0.5:.1f} mg/l"
-    minute = 360 + owner * 61 % 1000
-    hour = 100 * (minute // 60) + minute % 60
-    times = {"left": str(hour), "due": f"{hour:04d}"}
-    return {"paid": f"${paid:,.2f}", "people": f"{people:,}", "crp": crp, **dates, **times}
+    return {"paid": f"${paid:,.2f}", "people": f"{people:,}", "crp": crp, **dates}
 
 
 AUDIT = LookAudit(COLUMNS, row, ODD, owners=400)
@@ -63,9 +57,9 @@ AUDIT = LookAudit(COLUMNS, row, ODD, owners=400)
 @pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
 def test_the_look_loses_no_more_than_it_declares(adjacency: Adjacency, k: int) -> None:
     asked, found = AUDIT.run(list(ODD), adjacency, k)
-    assert {f"format of {name}" for name in COLUMNS if name not in ("crp", "left")} < set(asked)
-    assert {"censored results of crp", "times of day of left", "detail of due"} < set(asked)
-    assert {f"bounds of {name}" for name in COLUMNS if name != "due"} < set(asked)
+    assert {f"format of {name}" for name in COLUMNS[:-1]} < set(asked)
+    assert "censored results of crp" in asked
+    assert {f"bounds of {name}" for name in COLUMNS} < set(asked)
     assert found == []
 
 
@@ -104,23 +98,6 @@ def shares_of_the_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(discover, "as_written", exact)
 
 
-def clock_by_the_rows(patch: pytest.MonkeyPatch) -> None:
-    """Whether numbers are times of day follows from the rows themselves."""
-    true = kinds.choose_clock_format
-    held: list[Any] = []
-    asked = MemorySource.spellings
-
-    def keep(self: Any, column: str, read: str) -> Any:
-        counts = asked(self, column, read)
-        held[:] = [counts.reveal()]
-        return counts
-
-    patch.setattr(MemorySource, "spellings", keep)
-    patch.setattr(
-        kinds, "choose_clock_format", lambda votes, *more: true(votes, *more) if held[0][0] % 2 == 0 else ""
-    )
-
-
 def by_the_rows(patch: pytest.MonkeyPatch) -> None:
     """The texts are read in a format that follows the rows themselves."""
     true = Discovery._with_format
@@ -132,8 +109,8 @@ def by_the_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Discovery, "_with_format", read_rows)
 
 
-@pytest.mark.parametrize("fault", [twice, by_the_rows, clock_by_the_rows, censored_twice, shares_of_the_rows])
+@pytest.mark.parametrize("fault", [twice, by_the_rows, censored_twice, shares_of_the_rows])
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
-    odd = ["a row as all others", "another format", "the commonest censored result", "no times of day"]
+    odd = ["a row as all others", "another format", "the commonest censored result"]
     assert AUDIT.run(odd, "add_remove", 0)[1] != []

@@ -15,7 +15,7 @@ from margrave.measure.discovery.between.calendar import Calendar
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
 
-COLUMNS = ("born", "came", "age", "old", "month", "kind", "weekday", "due", "left", "late", "hour")
+COLUMNS = ("born", "came", "age", "old", "month", "kind", "weekday")
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 Row = dict[str, Any]
 ODD: dict[str, Row] = {
@@ -27,11 +27,8 @@ ODD: dict[str, Row] = {
     "a far number": {"age": 2**62},
     "another weekday": {"weekday": "Tuesday"},
     "no weekday": {"weekday": "a day off"},
-    "a time over midnight": {"due": 2355, "left": 5, "late": 10},
-    "no time of day": {"left": 1373, "late": -1440, "hour": 25},
 }
 TYPES = {"born": pa.date32(), "came": pa.date32(), "age": pa.int64(), "old": pa.int64(), "month": pa.int64()}
-TYPES |= dict.fromkeys(("due", "left", "late", "hour"), pa.int64())
 
 
 def row(owner: int) -> Row:
@@ -40,10 +37,7 @@ def row(owner: int) -> Row:
     born = datetime.date(1940, 1, 1) + datetime.timedelta(days=owner * 9_973 % 25_000)
     age = came.year - born.year - ((came.month, came.day) < (born.month, born.day))
     told = {"age": age, "old": 2022 - born.year, "month": came.month, "weekday": WEEKDAYS[came.weekday()]}
-    due, late = 300 + owner * 61 % 1000, owner * 7 % 40 - 5
-    due_at, left = (minute // 60 * 100 + minute % 60 for minute in (due, due + late))
-    times = {"due": due_at, "left": left, "late": late, "hour": due // 60}
-    return {"born": born, "came": came, **told, "kind": ("a", "b")[owner % 2], **times}
+    return {"born": born, "came": came, **told, "kind": ("a", "b")[owner % 2]}
 
 
 AUDIT = LookAudit(COLUMNS, row, ODD, TYPES, epsilon=30.0)
