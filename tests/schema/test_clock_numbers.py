@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from margrave.errors import InputError, SchemaError
 from margrave.run.options import declare_written
 from margrave.schema.calendar import CLOCK_PARTS, MINUTE, PARTS, TICKS, Instant, count_units, find_range
-from margrave.schema.columns import Date, Duration, Integer, Moment, Time
+from margrave.schema.columns import Date, Duration, Integer, Moment, Relative, Time
 from margrave.schema.constraints.rules import DatePart, Elapsed
 from margrave.schema.encode import decode, encode
 from margrave.schema.encoded import Encoded
@@ -298,3 +298,17 @@ def test_drawn_rows_obey_rules_over_midnight_too() -> None:
     assert (u < t).any()
     assert ((t // 100 == h) & (t % 100 == m)).all()
     assert ((n >= -60) & (n < 240)).all()
+
+
+@pytest.mark.parametrize(("lower", "wraps"), [(-720, True), (0, False)])
+def test_differences_that_go_either_way_lead_over_midnight(lower: int, wraps: bool) -> None:
+    begin = Time(name="t", edges=(DAY - 60 * MINUTE, DAY), missing=False, format="%-H%M")
+    own = Time(name="u", edges=(0, DAY), missing=False, format="%-H%M")
+    part = Duration(name="u", edges=(lower * MINUTE, 120 * MINUTE, 121 * MINUTE), missing=False)
+    end = Relative(name="u", base="t", base_read="time", own=own, part=part, missing=False)
+    schema = Schema((begin, end))
+    codes = np.zeros(2000, dtype=np.uint8), np.ones(2000, dtype=np.uint8)
+    made = decode(Encoded(schema.domain, codes), schema, np.random.default_rng(0))
+    t, u = (read_clock(made[name].to_numpy())[0] // MINUTE for name in ("t", "u"))
+    # An order that all rows keep is kept: then what would be behind midnight is the last minute before.
+    assert (u == ((t + 120) % 1440 if wraps else 1439)).all()
