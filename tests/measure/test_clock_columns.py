@@ -12,7 +12,7 @@ import pytest
 
 from margrave import Schema, Synthesizer
 from margrave.measure.discovery.kinds import CLOCK_WEIGHT, ask_for_clock, price_clock
-from margrave.schema.columns import Column, Integer, Real, Time
+from margrave.schema.columns import Categorical, Column, Integer, Real, Time
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.rules import Ordered
 from margrave.schema.storage.clock_numbers import CLOCK_VOTES, read_clock
@@ -165,6 +165,17 @@ def test_declared_and_ruled_columns_keep_their_kinds(tmp_path: Path) -> None:
             schema=Schema((Integer(name="planned"), Integer(name="left")), (Ordered("planned", "left"),)),
         )
         assert asked(ruled) == []
+
+
+def test_declared_codes_with_zeros_in_front_stay_codes(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    table = trips()[["planned", "people"]]
+    table = table.assign(planned=table["planned"].map("{:04d}".format))
+    table.to_csv(path, index=False)
+    schema = Schema((Categorical(name="planned", values=tuple(sorted(set(table["planned"])))),))
+    synthesis = fit(path, schema=schema)
+    assert isinstance(own_of(synthesis, "planned"), Categorical)
+    assert "format of planned" not in [event.what for event in synthesis.release.events]
 
 
 def test_a_declared_format_is_read_without_a_look(tmp_path: Path) -> None:

@@ -288,7 +288,7 @@ class Discovery:
         """
         schema = declare(self._source.columns, declared)
         told = () if declared is None else declared.columns
-        fixed = {*(one.name for one in told if not isinstance(one, Unknown)), *find_ruled(schema.rules)}
+        fixed = {one.name for one in told if not isinstance(one, Unknown)}
         self._guessed = frozenset(schema.names) - fixed - {*self._ledger.neighbours.public}
         if not schema.open:
             return schema, []
@@ -404,7 +404,8 @@ class Discovery:
 
         told: whether its kind was declared.
         """
-        if isinstance(column, Binned) and column.format:
+        open_to_it = isinstance(column, Binned) or column.name in self._guessed
+        if not open_to_it or (isinstance(column, Binned) and column.format):
             return column
         if votes := may_be_written(column, profile, sigma):
             found = self._look(
