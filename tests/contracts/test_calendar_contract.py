@@ -16,8 +16,8 @@ from engine_backends import NOT_HELD, Backends
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.measure.discovery.between.calendar import Calendar
-from margrave.schema.calendar import DAY_UNITS, PARTS, UNITS, Instant
-from margrave.schema.columns import Categorical, Date
+from margrave.schema.calendar import CLOCK_PARTS, DAY_UNITS, PARTS, TICKS, UNITS, Instant
+from margrave.schema.columns import Categorical, Date, Integer, Time
 from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
@@ -187,3 +187,63 @@ def test_names_are_asked_for_where_a_database_has_texts(backends: Backends) -> N
     (rule,) = Calendar(source, None, 7.0).find_candidates(schema)  # type: ignore[arg-type]
     assert rule.words == "named is the weekday of day"
     assert source.agreements([rule], READS)[0].reveal().tolist() == [7, 0, 0]
+
+
+CLOCK = [
+    Time(name=name, edges=(0, DAY // 3, DAY // 2, DAY), missing=True, format="%-H%M", strict=False)
+    for name in ("begin", "end", "typed")
+]
+CLOCK_RULES: list[CalendarRule] = [
+    *(DatePart("number", name, part) for name in ("begin", "typed") for part in CLOCK_PARTS),
+    *(Elapsed("number", "begin", "end", unit) for unit in TICKS),
+    *(Elapsed("number", "end", "begin", unit) for unit in TICKS),
+]
+
+
+def make_times(rows: int, seed: int) -> pa.Table:
+    """Times of day as whole numbers and as floats, with others among them, one typed, and a number."""
+    rng = np.random.default_rng(seed)
+    minutes = rng.integers(0, 1440, (2, rows))
+    begin, end = (own // 60 * 100 + own % 60 for own in minutes)
+    number = np.where(rng.random(rows) < 0.5, minutes[1] - minutes[0], begin // 100)
+    odd = np.array([2400, 0, 1373, 60, -5, 2401, 99_999, 2359])
+    begin[: len(odd)] = odd
+    real = end.astype(float)
+    real[: len(odd)] = [0.5, 2400.0, 1373.0, 1e300, -0.0, 2359.0, 60.0, 5.0]
+    ticks = minutes[0] * 60_000_000
+    return pa.table(
+        {
+            "begin": pa.array(begin, pa.int64(), mask=rng.random(rows) < 0.05),
+            "end": pa.array(real, pa.float64(), mask=rng.random(rows) < 0.05),
+            "typed": pa.array(ticks, pa.int64()).cast(pa.time64("us")),
+            "number": pa.array(number, pa.int64()),
+        }
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_times_of_day_as_numbers_are_read_alike(backends: Backends, engine: str) -> None:
+    table = make_times(400, 1)
+    table = table.drop_columns(["typed"] if "clock" in NOT_HELD.get(engine, ()) else [])
+    columns = [column for column in CLOCK if column.name in table.column_names]
+    rules = [rule for rule in CLOCK_RULES if set(rule.names) <= set(table.column_names)]
+    like = "memory-csv" if engine == "stream-csv" else "memory"
+    memory, other = (backends.open(name, table)[0] for name in (like, engine))
+    for column in columns:
+        votes = [source.spellings(column.name, "clock format").reveal() for source in (memory, other)]
+        np.testing.assert_array_equal(*votes)
+        assert (votes[0].sum() > 300) == (column.name != "typed")
+    read = [source.read_as(columns) for source in (memory, other)]
+    reads = dict.fromkeys([column.name for column in columns], "time")
+    answers = [source.agreements(rules, reads) for source in read]
+    for rule, one, two in zip(rules, *answers, strict=True):
+        np.testing.assert_array_equal(one.reveal(), two.reveal(), rule.words)
+        assert one.reveal()[0] > 0 or getattr(rule, "unit", "minutes") != "minutes" or rule.dates[0] == "end"
+    edges = np.arange(0.0, DAY + 1, DAY / 96)
+    for column in columns:
+        cells = [source.histogram(column.name, edges, "time", absent=True).reveal() for source in read]
+        np.testing.assert_array_equal(*cells)
+    schema = Schema((*columns, Integer(name="number", edges=(-2000, 0, 2001), missing=False)))
+    pairs = [columns[0].name, columns[1].name]
+    tables = [source.bind(schema).count([pairs])[0].reveal() for source in (memory, other)]
+    np.testing.assert_array_equal(*tables)

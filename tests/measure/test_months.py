@@ -23,7 +23,7 @@ from margrave.measure.discovery.kinds import settle_months
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
-from margrave.run.options import declare_months
+from margrave.run.options import declare_written
 from margrave.schema.columns import Categorical, Column, Date, Integer, Moment, Real, Relative
 from margrave.schema.constraints.rules import Ordered
 from margrave.schema.draws import whole_numbers
@@ -286,16 +286,16 @@ def test_a_declared_format_is_the_columns_own(written: str, tmp_path: Path) -> N
 
 
 def test_a_format_of_months_is_for_dates_and_for_single_columns() -> None:
-    text, schema = declare_months(TextFormat(columns={"a": "%Y-%m", "b": "%d.%m.%Y"}), None)
+    text, schema = declare_written(TextFormat(columns={"a": "%Y-%m", "b": "%d.%m.%Y"}), None)
     assert text.columns == {"a": "text", "b": "%d.%m.%Y"}
     assert schema == Schema((Date(name="a", format="%Y-%m"),))
     known = Schema((Date(name="a", lower="1950-01-01"), Integer(name="n")))
-    assert declare_months(TextFormat(), known)[1] is known
-    bounded = declare_months(TextFormat(columns={"a": "%Y-%m"}), known)[1]
+    assert declare_written(TextFormat(), known)[1] is known
+    bounded = declare_written(TextFormat(columns={"a": "%Y-%m"}), known)[1]
     assert bounded is not None
     assert bounded["a"] == Date(name="a", lower="1950-01-01", format="%Y-%m")
     with pytest.raises(InputError, match="dates alone"):
-        declare_months(TextFormat(columns={"n": "%Y-%m"}), known)
+        declare_written(TextFormat(columns={"n": "%Y-%m"}), known)
     with pytest.raises(InputError, match="--format"):
         TextFormat(dates="%Y-%m")
     with pytest.raises(SchemaError, match="months without a day are dates"):

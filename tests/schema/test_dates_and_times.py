@@ -55,6 +55,7 @@ def test_parts_are_those_of_python(moment: datetime.datetime) -> None:
         "weekday_from_sunday": moment.isoweekday() % 7 + 1,
         "weekday_from_sunday_0": moment.isoweekday() % 7,
         "hour": moment.hour,
+        "minute": moment.minute,
         "year_quarter": moment.year * 10 + (moment.month + 2) // 3,
         "year_month": moment.year * 100 + moment.month,
     }

@@ -135,9 +135,24 @@ def rule_notes(release: Release) -> list[str]:
     return [*left_out, *not_read]
 
 
+def _note_format(column: Column) -> list[str]:
+    """In which format a column was found to be written, and what to do if it is not."""
+    from margrave.schema.columns import Binned, Time
+    from margrave.schema.columns.relative import take_own
+
+    own = take_own(column)
+    if isinstance(own, Time) and own.format:
+        again = f"if that is wrong, declare {column.name!r} as an integer and run again"
+        return [f"{column.name!r}: found times of day written as {own.format}; {again}"]
+    if not isinstance(column, Binned) or not column.format:
+        return []
+    again = f"if that is wrong, run again with --format '{column.name}=...'"
+    return [f"{column.name!r}: found format {column.format}; {again}"]
+
+
 def column_notes(release: Release) -> list[str]:
     """What was found out about columns that a reader of the synthetic rows has to know."""
-    from margrave.schema.columns import Binned, Identifier, Omitted
+    from margrave.schema.columns import Identifier, Omitted
     from margrave.schema.columns.identifier import name_shapes
     from margrave.schema.columns.public_lists import lists_used
     from margrave.schema.schema import describe_found_ranges
@@ -156,11 +171,7 @@ def column_notes(release: Release) -> list[str]:
             found.append(
                 f"{column.name!r} holds new keys of the shape {shapes}; one may be a real one by chance"
             )
-        if isinstance(column, Binned) and column.format:
-            found.append(
-                f"{column.name!r}: found format {column.format}; if that is wrong, run again with "
-                f"--format '{column.name}=...'"
-            )
+        found += _note_format(column)
         if column.name in lists:
             found.append(
                 f"{column.name!r}: values of the public list {lists[column.name]!r}; found, not promised: "

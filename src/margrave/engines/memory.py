@@ -138,7 +138,8 @@ class MemorySource(PrivateRows):
     def read_as(self, columns: Sequence[Column]) -> MemorySource:
         """The table with the texts of some columns read in their formats, see `Source.read_as`."""
         other = MemorySource(self._table, self._loose)
-        other._written = {one.name: in_usual_form(self._array(one.name), one) for one in columns}
+        read = {one.name: in_usual_form(self._array(one.name), one) for one in columns}
+        other._written = self._written | read
         return other
 
     def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> MemorySource:

@@ -67,7 +67,8 @@ class Source(Protocol):
         """
 
     def read_as(self, columns: Sequence[Column]) -> Source:
-        """The table with the texts of some columns read in the formats that these columns have.
+        """The table with the texts of some columns read in the formats that these columns have, those that
+        were read so before among them.
 
         Each cell is read by itself: answers stay additive. A known schema says how its columns are written.
         """

@@ -27,9 +27,10 @@ from margrave.privacy.accounting.renyi import best_order, check_sampled
 from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import Provenance
-from margrave.schema.columns import Binned, Date, Listed, Relative, Unknown
+from margrave.schema.columns import Binned, Date, Listed, Relative, Time, Unknown
 from margrave.schema.frame import Selection
 from margrave.schema.schema import Schema
+from margrave.schema.storage.clock_numbers import is_clock_format
 from margrave.schema.storage.months import names_months
 from margrave.schema.storage.text import AS_TEXT, SEPARATORS, TextFormat
 from margrave.select.strategy import Strategy as BaseStrategy
@@ -379,26 +380,32 @@ def complete_format(text: TextFormat | None, schema: Schema | None, owner: str |
     return text.with_text(listed)
 
 
-def declare_months(text: TextFormat, schema: Schema | None) -> tuple[TextFormat, Schema | None]:
-    """A schema whose columns with a format of months are dates of it, and a format that leaves them as text.
+def declare_written(text: TextFormat, schema: Schema | None) -> tuple[TextFormat, Schema | None]:
+    """A schema with the columns that have a format of months or of times of day as numbers, and a format of
+    text files that leaves them as text.
 
-    What draws days has to know that these are first days of months, so that such a format is the column's.
+    What draws days has to know that they are first days of months, and what draws numbers that they are times
+    of day, so that such a format is the column's.
 
     Raises:
         InputError: Such a column is declared to be something else.
     """
-    months = {name: written for name, written in text.columns.items() if names_months(written)}
-    if not months:
+    kinds: dict[str, type[Date] | type[Time]] = {}
+    for name, written in text.columns.items():
+        if names_months(written) or is_clock_format(written):
+            kinds[name] = Date if names_months(written) else Time
+    if not kinds:
         return text, schema
     declared = {} if schema is None else {column.name: column for column in schema.columns}
-    for name, written in months.items():
-        known = declared.get(name, Date(name=name))
-        if not isinstance(known, Date | Unknown):
-            remedy = "Declare it as a date, or leave the format out."
-            raise InputError(invalid("format", "of months for columns of dates alone", remedy, got=name))
-        known = Date(name=name) if isinstance(known, Unknown) else known
-        declared[name] = dataclasses.replace(known, format=written)
-    as_text = {**text.columns, **dict.fromkeys(months, AS_TEXT)}
+    for name, kind in kinds.items():
+        known = declared.get(name, kind(name=name))
+        if not isinstance(known, kind | Unknown):
+            allowed = "months for columns of dates alone" if kind is Date else "hours for times of day alone"
+            remedy = f"Declare it as a {kind.kind}, or leave the format out."
+            raise InputError(invalid("format", f"of {allowed}", remedy, got=name))
+        known = kind(name=name) if isinstance(known, Unknown) else known
+        declared[name] = dataclasses.replace(known, format=text.columns[name])
+    as_text = {**text.columns, **dict.fromkeys(kinds, AS_TEXT)}
     rules = () if schema is None else schema.rules
     return dataclasses.replace(text, columns=as_text), Schema(tuple(declared.values()), rules)
 

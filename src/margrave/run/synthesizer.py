@@ -33,7 +33,7 @@ from margrave.run.options import (
     check_test_seed,
     check_usual_reading,
     complete_format,
-    declare_months,
+    declare_written,
     declared_schema,
     describe_method,
     describe_origin,
@@ -206,7 +206,7 @@ class Synthesizer:
         self._take_public(public_table)
         self.target, self.missing, self.engine = target, tuple(missing), engine
         self.moment_shares = share_moments(moments, target, self.neighbours, self.strategy)
-        self.text, self.schema = declare_months(complete_format(text, self.schema, whom.owner), self.schema)
+        self.text, self.schema = declare_written(complete_format(text, self.schema, whom.owner), self.schema)
         self.location = LedgerLocation(ledger, dataset, analyst)
         self.test_seed = check_test_seed(not_private_test_seed, self.location)
         self.discovery, self.on_step = check_share(discovery), on_step

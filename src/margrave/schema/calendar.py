@@ -22,7 +22,9 @@ Divide = Callable[[Any, int], Any]
 
 HOUR = DAY // 24
 """Microseconds of an hour."""
-TICKS = {"hours": HOUR, "minutes": HOUR // 60, "seconds": HOUR // 3600}
+MINUTE = HOUR // 60
+"""Microseconds of a minute."""
+TICKS = {"hours": HOUR, "minutes": MINUTE, "seconds": HOUR // 3600}
 """Microseconds of the units that are shorter than a day."""
 DAY_UNITS = ("years", "months", "weeks", "days")
 """Units of the calendar, in which whole days are told."""
@@ -35,8 +37,10 @@ WEEKDAYS = {
     "weekday_from_sunday_0": (1, 0),
 }
 """Ways of numbering weekdays: how many days before Monday a week begins, and the number of its first day."""
-PARTS = ("year", "quarter", "month", "day", *WEEKDAYS, "hour", "year_quarter", "year_month")
-"""What a date or moment has of its own; the hour is of moments only. A year and its quarter are one number,
+CLOCK_PARTS = ("hour", "minute")
+"""What moments and times of day have of their own, and dates have not."""
+PARTS = ("year", "quarter", "month", "day", *WEEKDAYS, *CLOCK_PARTS, "year_quarter", "year_month")
+"""What a date or moment has of its own. A year and its quarter are one number,
 20231 for the first of 2023, and so are a year and its month, 202301 for its January."""
 PART_WORDS = {"year_quarter": "year and quarter", "year_month": "year and month"}
 """What parts are called for reading where that is not their name."""
@@ -57,14 +61,16 @@ def is_possible(part: str, number: int) -> bool:
         return is_possible("year", year) and is_possible(part.removeprefix("year_"), rest)
     if part in WEEKDAYS:
         return 0 <= number - WEEKDAYS[part][1] < 7
-    ends = {"year": (1, 9999), "quarter": (1, 4), "month": (1, 12), "day": (1, 31), "hour": (0, 23)}
-    first, last = ends[part]
+    ends = {"year": (1, 9999), "quarter": (1, 4), "month": (1, 12), "day": (1, 31)}
+    first, last = (ends | {"hour": (0, 23), "minute": (0, 59)})[part]
     return first <= number <= last
 
 
-def list_parts(clock: bool) -> tuple[str, ...]:
-    """The parts that dates have, and moments with `clock`."""
-    return PARTS if clock else tuple(part for part in PARTS if part != "hour")
+def list_parts(read: str) -> tuple[str, ...]:
+    """The parts that each "date", "moment" or "time" of day has."""
+    if read == "time":
+        return CLOCK_PARTS
+    return PARTS if read == "moment" else tuple(part for part in PARTS if part not in CLOCK_PARTS)
 
 
 def find_date(day: int) -> datetime.date:
@@ -82,7 +88,7 @@ def rank_day(day: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """Dates or moments by their parts, each of shape [rows] or an expression.
+    """Dates, moments or times of day by their parts, each of shape [rows] or an expression.
 
     Args:
         days: Since 1970-01-01.
@@ -90,6 +96,7 @@ class Instant:
         year: Of the Gregorian calendar.
         month: 1 to 12.
         day: Of the month, from 1 on.
+        daily: Whether they are times of day, which come again each day.
     """
 
     days: Any
@@ -97,14 +104,17 @@ class Instant:
     year: Any
     month: Any
     day: Any
+    daily: bool = False
 
     @classmethod
-    def of(cls, values: NDArray[Any], clock: bool) -> Instant:
+    def of(cls, values: NDArray[Any], clock: bool, daily: bool = False) -> Instant:
         """Those of numbers, held within the years 1 to 9999; anything where they are NaN.
 
         Args:
-            values: Days, or microseconds with `clock`, since 1970-01-01, whole: shape [rows].
-            clock: Whether they are moments; else they are dates.
+            values: Days, or microseconds with `clock`, since 1970-01-01, or since midnight, whole: shape
+                [rows].
+            clock: Whether they are moments or times of day; else they are dates.
+            daily: Whether they are times of day.
         """
         if values.dtype.kind == "f":
             values = np.clip(np.nan_to_num(values), -float(FAR), float(FAR)).astype(np.int64)
@@ -115,7 +125,7 @@ class Instant:
         months = dates.astype("datetime64[M]")
         month = months.astype(np.int64)
         day = (dates - months.astype("datetime64[D]")).astype(np.int64) + 1
-        return cls(days, ticks, 1970 + month // 12, month % 12 + 1, day)
+        return cls(days, ticks, 1970 + month // 12, month % 12 + 1, day, daily)
 
 
 def count_units(since: Instant, until: Instant, unit: str, divide: Divide) -> Any:
@@ -123,11 +133,15 @@ def count_units(since: Instant, until: Instant, unit: str, divide: Divide) -> An
 
     A month is over on the day of the same number, or where there is none on the first of the month after it:
     so a year is over on a birthday. Days, and what is made of them, are those of the calendar, whatever the
-    hour.
+    hour. From one time of day to another it is the shorter way, over midnight too: from -12 hours on and
+    below 12.
     """
     days = until.days - since.days
     if unit in TICKS:
-        return divide(days * DAY + until.ticks - since.ticks, TICKS[unit])
+        ticks = days * DAY + until.ticks - since.ticks
+        if since.daily:
+            ticks = ticks - DAY * divide(ticks + DAY // 2, DAY)
+        return divide(ticks, TICKS[unit])
     if unit in ("days", "weeks"):
         return days if unit == "days" else divide(days, 7)
     months = 12 * (until.year - since.year) + until.month - since.month
@@ -138,8 +152,9 @@ def count_units(since: Instant, until: Instant, unit: str, divide: Divide) -> An
 
 def take_part(instant: Instant, part: str, divide: Divide) -> Any:
     """A part of an instant, one of `PARTS`."""
-    if part == "hour":
-        return divide(instant.ticks, HOUR)
+    if part in CLOCK_PARTS:
+        hour = divide(instant.ticks, HOUR)
+        return hour if part == "hour" else divide(instant.ticks, MINUTE) - 60 * hour
     if part == "quarter":
         return divide(instant.month + 2, 3)
     if part in WEEKDAYS:
@@ -154,7 +169,8 @@ def take_part(instant: Instant, part: str, divide: Divide) -> Any:
 def find_range(at: Instant, number: Longs, unit: str, ahead: bool) -> tuple[Longs, Longs]:
     """The first and the last instant that are so many whole units from another, shape [rows] each.
 
-    In days for years, months, weeks and days, else in microseconds.
+    In days for years, months, weeks and days, else in microseconds. Of times of day within the day on which
+    the first one is.
 
     Args:
         at: The instant that is known.
@@ -171,9 +187,12 @@ def find_range(at: Instant, number: Longs, unit: str, ahead: bool) -> tuple[Long
         if ahead:
             return _begin_months(at, number * months), _begin_months(at, (number + 1) * months) - 1
         return _end_months(at, (number + 1) * months) + 1, _end_months(at, number * months)
-    if ahead:
-        return start + number * width, start + (number + 1) * width - 1
-    return start - (number + 1) * width + 1, start - number * width
+    first = start + number * width if ahead else start - (number + 1) * width + 1
+    last = first + width - 1
+    if at.daily:
+        midnight = last // DAY * DAY if not ahead else first // DAY * DAY
+        first, last = np.maximum(first - midnight, 0), np.minimum(last - midnight, DAY - 1)
+    return first, last
 
 
 def _begin_months(at: Instant, months: Longs) -> Longs:

@@ -185,7 +185,7 @@ def agreements(
     Args:
         arrays: An Arrow array of each of the rules' columns, of as many rows each.
         rules: Which numbers, which dates, and what they say.
-        reads: "date" or "moment" for each of the dates: as what it is read.
+        reads: "date", "moment" or "time" for each of the dates: as what it is read.
 
     Returns:
         Of shape [3] each.
@@ -214,8 +214,10 @@ def _read_texts(array: Any, rule: CalendarRule) -> tuple[NDArray[np.int64], Trut
 def _read_instants(array: Any, read: str, name: str) -> tuple[Instant, Truths]:
     """A column's dates by their parts, and which cells have one within the years 1 to 9999."""
     values, known = readings(array, read, name)
-    days = values // clock.DAY if read == "moment" else values
-    return Instant.of(values, read == "moment"), known & (days >= FIRST_DAY) & (days <= LAST_DAY)
+    days = values if read == "date" else values // clock.DAY
+    return Instant.of(values, read != "date", read == "time"), known & (days >= FIRST_DAY) & (
+        days <= LAST_DAY
+    )
 
 
 def count_numbers(

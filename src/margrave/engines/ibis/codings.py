@@ -216,14 +216,15 @@ def read_instants(dates: Sequence[Stored], reads: Sequence[str]) -> dict[str, An
 
     Args:
         dates: The columns, of a form that is not text.
-        reads: "date" or "moment" for each of them.
+        reads: "date", "moment" or "time" for each of them.
     """
     found: dict[str, Any] = {}
     for place, (date, read) in enumerate(zip(dates, reads, strict=True)):
-        days = date.read_numbers("date").value
+        ticks = date.read_numbers(read).value
+        days = ticks * 0 if read == "time" else date.read_numbers("date").value
         held = days.clip(FIRST_DAY, LAST_DAY)
         day = ibis.date(1970, 1, 1) + held.as_interval("D")
-        clock = take_rest(date.read_numbers("moment").value, DAY) if read == "moment" else held * 0
+        clock = held * 0 if read == "date" else take_rest(ticks, DAY)
         parts = {"d": held, "t": clock, "y": day.year(), "m": day.month(), "g": day.day()}
         found |= {f"{letter}{place}": part.cast("int64") for letter, part in parts.items()}
         found[f"w{place}"] = ibis.coalesce(days.between(FIRST_DAY, LAST_DAY), False)
@@ -247,17 +248,20 @@ def read_number(column: Stored, rule: CalendarRule) -> dict[str, Any]:
     return {"n": column.value.cases(*cases, else_=none), "h": column.value.notnull()}
 
 
-def agreement_cell(table: Any, rule: CalendarRule) -> Any:
+def agreement_cell(table: Any, rule: CalendarRule, reads: Sequence[str]) -> Any:
     """The cell that a row counts in, as `schema.queries.agreements`; never null.
 
     Args:
         table: Has a number "n", whether there is one, "h", and what `read_instants` says of the rule's dates.
         rule: What they say.
+        reads: As for `read_instants`.
     """
-    count = len(rule.dates)
-    instants = [Instant(*(table[f"{letter}{place}"] for letter in "dtymg")) for place in range(count)]
+    instants = []
+    for place, read in enumerate(reads):
+        days, ticks, year, month, day = (table[f"{letter}{place}"] for letter in "dtymg")
+        instants.append(Instant(days, ticks, year, month, day, read == "time"))
     there = table.h
-    for place in range(count):
+    for place in range(len(reads)):
         there = there & table[f"w{place}"]
     agreed = ibis.coalesce(table.n == rule.tell_number(instants, floor_divide), False)
     cells = [ibis.literal(cell, type="int32") for cell in range(3)]

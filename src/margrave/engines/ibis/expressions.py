@@ -18,6 +18,7 @@ import pyarrow as pa
 from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, invalid
 from margrave.schema.storage import clock
+from margrave.schema.storage.clock_numbers import MIDNIGHT, MINUTE
 from margrave.schema.storage.forms import MAX_EXACT_FLOAT
 
 MIN_INEXACT_NUMBER = float(1 << 52)
@@ -229,6 +230,22 @@ def _finite(column: Any) -> Any:
     # A size above the largest float tells the infinities.
     absent = value.isnan() | (value.abs() > number(sys.float_info.max))
     return ibis.ifelse(absent, ibis.null("float64"), value + 0.0)
+
+
+def read_clock_numbers(column: Stored) -> Stored:
+    """Numbers that stand for times of day, as `schema.storage.clock_numbers.read_clock` reads them; a column
+    that stores something else as it is.
+    """
+    if column.form not in ("int", "uint", "float") or clock.is_temporal(column.kind):
+        return column
+    sound = column.value.between(0, MIDNIGHT)
+    if column.form == "float":
+        sound = sound & (column.value == column.value.floor().cast("float64"))
+    whole = ibis.ifelse(sound, column.value, ibis.null(column.value.type())).cast("int64")
+    minute = take_rest(whole, 100)
+    ticks = take_rest(floor_divide(whole, 100) * 60 + minute, 24 * 60) * MINUTE
+    value = ibis.ifelse(minute < 60, ticks, ibis.null("int64"))
+    return dataclasses.replace(column, kind=pa.int64(), form="int", value=value)
 
 
 def _days(column: Any) -> Any:

@@ -43,6 +43,7 @@ from margrave.engines.ibis.expressions import (
     is_text,
     multiple,
     place_in_cycle,
+    read_clock_numbers,
     store_column,
     text_bytes,
     whole,
@@ -50,8 +51,8 @@ from margrave.engines.ibis.expressions import (
 from margrave.engines.memory import MemorySource
 from margrave.engines.streaming.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Relative
-from margrave.schema.columns.relative import ABSENT_CELLS, Comparison
+from margrave.schema.columns import Binned, Column, Relative, Time
+from margrave.schema.columns.relative import ABSENT_CELLS, Comparison, take_own
 from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.frame import Frame
@@ -160,7 +161,7 @@ class PushdownSource(PrivateRows):
     def read_as(self, columns: Sequence[Column]) -> PushdownSource:
         """The table with the texts of some columns read in their formats, see `Source.read_as`."""
         other = PushdownSource(self._table, self._schema)
-        other._written = {column.name: column for column in columns}
+        other._written = self._written | {column.name: column for column in columns}
         return other
 
     def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> PushdownSource:
@@ -292,7 +293,8 @@ class PushdownSource(PrivateRows):
         [spellings].
         """
         held = self._stored_column(column)
-        if held.form != "text":
+        votes = read == "clock format" and held.form in ("int", "uint", "float")
+        if held.form != "text" and not (votes and not pa.types.is_temporal(held.kind)):
             return Counts(spellings(pa.array([], held.kind), read, column))
         return self._weigh_values(column, lambda array: spellings(array, read, column))
 
@@ -354,9 +356,10 @@ class PushdownSource(PrivateRows):
         names = (rule.number, *rule.dates)
         table, (number, *dates) = self._select_values([self._stored_column(name) for name in names])
         # Each part of a date is a column before the rule makes use of it, several times over.
-        parts = read_instants(dates, [reads[name] for name in rule.dates])
+        own = [reads[name] for name in rule.dates]
+        parts = read_instants(dates, own)
         table = table.select(**read_number(number, rule), **parts)
-        return self._group_rows(table, agreement_cell(table, rule), 3)
+        return self._group_rows(table, agreement_cell(table, rule, own), 3)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
         """The distinct present values as text, sorted, and how many rows hold each.
@@ -416,7 +419,8 @@ class PushdownSource(PrivateRows):
         """
         encode(read_table(self._schema.empty_table())[0], schema)  # refuses what does not fit
         columns = [schema[name] for name in schema.domain.names]
-        table, values = self._select_values([self._read_as(column) for column in columns])
+        source = self.read_as([take_own(column) for column in schema.columns if _has_clock_numbers(column)])
+        table, values = self._select_values([source._read_as(column) for column in columns])
         codings = [
             code_column(column, held, self._distinct) for column, held in zip(columns, values, strict=True)
         ]
@@ -452,9 +456,11 @@ class PushdownSource(PrivateRows):
         self._check_known(name)
         kind = self._schema.field(name).type
         backend = self._table.get_backend().name
-        return store_column(
+        stored = store_column(
             self._table, name, kind, backend, pa.types.is_timestamp(kind) and kind.tz is not None
         )
+        written = self._written.get(name)
+        return stored if written is None or written.read != "time" else read_clock_numbers(stored)
 
     def _distinct(self, name: str) -> tuple[Any, NDArray[np.int64]]:
         """The distinct values of a column in their storage form, null among them, and their rows."""
@@ -480,8 +486,10 @@ class PushdownSource(PrivateRows):
     def _distinct_array(self, column: str) -> tuple[Any, NDArray[np.int64]]:
         """The different cells of a column, as an Arrow array in the usual form, and the rows of each."""
         values, rows = self._distinct(column)
-        array = self._stored_column(column).arrow(values)
-        return in_usual_form(array, self._written[column]) if column in self._written else array, rows
+        held = self._stored_column(column)
+        array, written = held.arrow(values), self._written.get(column)
+        # Numbers that stand for times of day are read as such by the backend.
+        return in_usual_form(array, written) if written and held.form == "text" else array, rows
 
     def _group_rows(self, table: Any, place: Any, cells: int) -> Counts:
         """Rows by a place below cells, those where it is null left out."""
@@ -505,6 +513,12 @@ class PushdownSource(PrivateRows):
 
     def __repr__(self) -> str:
         return f"PushdownSource({list(self._schema.names)})"
+
+
+def _has_clock_numbers(column: Column) -> bool:
+    """Whether a column is of times of day that are written as numbers."""
+    own = take_own(column)
+    return isinstance(own, Time) and bool(own.format)
 
 
 def _weigh_look(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:

@@ -130,7 +130,7 @@ class StreamSource(PrivateRows):
     def read_as(self, columns: Sequence[Column]) -> StreamSource:
         """The table with the texts of some columns read in their formats, see `Source.read_as`."""
         other = self._like(self._names, self._kept, self._codes)
-        other._written = {column.name: column for column in columns}
+        other._written = self._written | {column.name: column for column in columns}
         return other
 
     def bound_owners(self, owner: str, max_rows: int, *, key: bytes | None = None) -> StreamSource:

@@ -19,7 +19,7 @@ from margrave.evaluation.rows import Rows
 from margrave.evaluation.score import Facts, Score
 from margrave.evaluation.task import Task
 from margrave.schema.calendar import Instant
-from margrave.schema.columns import Binned, Column, Date, Listed, Moment
+from margrave.schema.columns import Binned, Column, Date, Listed, Moment, Time
 from margrave.schema.constraints.calendar import number_codes
 from margrave.schema.constraints.numbers import NumberRules, number_rules
 from margrave.schema.constraints.rule import Value
@@ -199,7 +199,7 @@ def _violate_numbers(rule: Rule, columns: Mapping[str, Column], rows: Rows) -> T
 
 def _violate_calendar(rule: CalendarRule, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
     """Numbers that are not what dates say, as both are stored; a row without one of them breaks nothing."""
-    dated = all(isinstance(columns[name], Date | Moment) for name in rule.dates)
+    dated = all(isinstance(columns[name], Date | Moment | Time) for name in rule.dates)
     column = columns[rule.number]
     spelt = bool(rule.pairs) and isinstance(column, Listed)
     needed = rule.dates if spelt else rule.names
@@ -212,7 +212,7 @@ def _violate_calendar(rule: CalendarRule, columns: Mapping[str, Column], rows: R
         values.append(np.where(codes < column.present, told[codes], np.nan))
     there = ~np.isnan(values).any(axis=0)
     instants = [
-        Instant.of(own, isinstance(columns[name], Moment))
+        Instant.of(own, not isinstance(columns[name], Date), isinstance(columns[name], Time))
         for name, own in zip(rule.dates, values, strict=False)
     ]
     return np.asarray(there & (rule.tell_number(instants) != values[-1]))

@@ -71,7 +71,7 @@ def _find_age(number: OrderedColumn, heads: dict[str, tuple[Instant, NDArray[np.
         rows = int((there & ~np.isnan(values)).sum())
         if not both.any():
             continue
-        own = Instant(*(getattr(instants, part)[both] for part in Instant.__slots__))
+        own = Instant(*(getattr(instants, part)[both] for part in ("days", "ticks", "year", "month", "day")))
         for unit in DAY_UNITS:
             day, agreeing = _find_day(*find_range(own, values[both].astype(np.int64), unit, ahead=True))
             if agreeing / rows > best:
@@ -104,7 +104,7 @@ def _may_be(number: OrderedColumn, rule: CalendarRule) -> bool:
 def _list_rules(dates: dict[str, OrderedColumn]) -> Iterator[CalendarRule]:
     """All rules about these dates, of a number that has no name."""
     for name, column in dates.items():
-        for part in list_parts(column.scale == "moment"):
+        for part in list_parts(column.scale):
             yield DatePart("", name, part)
     for since, until in permutations(dates, 2):
         for unit in UNITS:

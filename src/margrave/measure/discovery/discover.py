@@ -19,6 +19,7 @@ from margrave.measure.discovery.kinds import (
     UNASKED,
     as_written,
     may_be_written,
+    settle_clock,
     settle_format,
     settle_kind,
     settle_months,
@@ -222,8 +223,10 @@ class Discovery:
        numbers, one more look at those, or as many as it takes to come to single floats. The cells, and how
        many looks there are, follow from the released counts of the looks before
        (`margrave.measure.discovery.values`).
-    5. *grids*, between 2 and 3: rows by the first of a public list of steps that divides their number, 0 by
-       the coarsest (`margrave.measure.discovery.values`); rows without a number are in no cell.
+    5. *times of day*, after 2 where whole numbers lie where such do that are written as in 517 for 05:17
+       (`margrave.measure.discovery.kinds`); and *grids*, between 2 and 3: rows by the first of a public list
+       of steps that divides their number, 0 by the coarsest (`margrave.measure.discovery.values`); rows
+       without a number are in no cell.
     6. *spelling* of text that is moments, times or numbers, *censored results* and *marks* of missing values
        among them
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
@@ -270,6 +273,7 @@ class Discovery:
         self._totals: list[tuple[float, float]] = []
         self._attributes = frozenset(attributes)
         self._bounded: frozenset[str] = frozenset()
+        self._guessed: frozenset[str] = frozenset()  # whose kinds nobody has declared
         self._stored = {column.name: column for column in source.columns}
         self._most_bins = MAX_BINS if most_bins is None else max(most_bins, MIN_BINS)
 
@@ -284,6 +288,9 @@ class Discovery:
             BudgetError: rho does not fit.
         """
         schema = declare(self._source.columns, declared)
+        told = () if declared is None else declared.columns
+        fixed = {one.name for one in told if not isinstance(one, Unknown)}
+        self._guessed = frozenset(schema.names) - fixed - {*self._ledger.neighbours.public}
         if not schema.open:
             return schema, []
         if rho <= 0 and schema.known:
@@ -329,6 +336,9 @@ class Discovery:
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
         if reserve:
             profiled, found = self._find_relations(profiled, found, reserve)
+        if not told and calendar.may_tell(profiled.columns, ruled):
+            # Numbers have turned out to be times of day, for which nothing was kept.
+            told = min(rho * calendar.SHARE, self._ledger.planned - left)
         if told > 0:
             self._tell("numbers that dates tell")
             rows = rows_of(self._totals)[0]
@@ -408,7 +418,8 @@ class Discovery:
 
         told: whether its kind was declared.
         """
-        if not isinstance(column, Binned) or column.format:
+        open_to_it = isinstance(column, Binned) or column.name in self._guessed
+        if not open_to_it or (isinstance(column, Binned) and column.format):
             return column
         if votes := may_be_written(column, profile, sigma):
             found = self._look(
@@ -417,10 +428,13 @@ class Discovery:
                 unit * SHARES["format"],
                 False,
             )
+            if isinstance(column, Categorical):
+                return settle_clock(column, *found)
+            assert isinstance(column, Binned)  # noqa: S101 - `may_be_written` says so
             if votes == "month format":
                 return settle_months(column, *found, profile, told)
             return settle_format(column, *found, told)
-        return dataclasses.replace(column, format="")
+        return dataclasses.replace(column, format="") if isinstance(column, Binned) else column
 
     def _complete(
         self, columns: Sequence[Column], budget: DiscoveryBudget
@@ -456,8 +470,11 @@ class Discovery:
             sigma,
             text,
             self._ledger.day,
+            column.name in self._guessed,
         )
         known, marginal = NumericDiscovery(self._source, column, *looks).run()
+        if isinstance(known, Time) and not isinstance(column, Time):
+            self._source = self._source.read_as([known])
         if not isinstance(known, Binned):
             return known, marginal
         ask = functools.partial(self._look, every_row=False)

@@ -1,6 +1,7 @@
 """What a noisy profile says about a column: its kind where that is open, and whether values are missing.
 
 settle_format, settle_months: in which format its numbers, dates or months are written, by votes of its cells.
+ask_for_clock: whether whole numbers are times of day, by votes of their cells.
 as_written: how the numbers, censored results and missing values of a text column are written, by votes of its
 cells.
 
@@ -13,6 +14,7 @@ released counts.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -38,6 +40,7 @@ from margrave.schema.columns import (
 from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
+from margrave.schema.storage.clock_numbers import MAX_NOISE, choose_clock_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import (
     CERTAIN_DEVIATIONS,
@@ -46,11 +49,19 @@ from margrave.schema.storage.numbers import (
     choose_number_format,
     find_evident,
 )
-from margrave.schema.storage.spelling import SHORTEST, SPELLINGS, choose_date_format
+from margrave.schema.storage.spelling import (
+    SHORTEST,
+    SPELLINGS,
+    choose_date_format,
+    choose_time_spelling,
+)
 from margrave.schema.storage.text import number_format
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
+
+FullLook = Callable[[str, Callable[[], NDArray[np.int64]], Fraction, bool], tuple[NDArray[np.float64], float]]
+"""What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
 
 UNASKED = (("", 0.0),)
 """What stands for the censored results of a column as long as it is not asked which these are."""
@@ -104,7 +115,8 @@ def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Col
 
 
 def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> str:
-    """Which votes a column asks for: "number format", "date format" or "month format"; "" for none.
+    """Which votes a column asks for: "number format", "date format", "month format" or "clock format"; "" for
+    none.
 
     Post-processing of a released profile.
 
@@ -114,6 +126,10 @@ def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> 
         sigma: Standard deviation of their noise.
     """
     evident = CERTAIN_DEVIATIONS * sigma
+    # Numbers with zeros in front are codes, or times of day such as 0517.
+    if isinstance(column, Categorical) and noisy[PADDED] > evident:
+        numbers, others = noisy[[PADDED, WHOLE]], np.delete(noisy, [MISSING, MARK, PADDED, WHOLE])
+        return "clock format" if numbers.sum() > len(others) * max(others.max(), evident) else ""
     # In whole numbers that are declared, what looks like decimals may be thousands.
     written = (
         [WRITTEN_NUMBER, NUMBER] if isinstance(column, Whole) and column.format is None else [WRITTEN_NUMBER]
@@ -160,6 +176,115 @@ def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float, told
         format=written,
         strict=False,
     )
+
+
+def settle_clock(column: Categorical, noisy: NDArray[np.float64], sigma: float) -> Column:
+    """The column of codes with zeros in front, or one of times of day where they are these.
+
+    Post-processing of released counts.
+
+    Args:
+        column: Of codes.
+        noisy: Noisy counts of CLOCK_VOTES, shape [votes].
+        sigma: Standard deviation of their noise.
+    """
+    found = choose_clock_format(noisy, sigma, True, False)
+    if not found:
+        return column
+    return Time(name=column.name, missing=column.missing, format=found, strict=False)
+
+
+CLOCK_WEIGHT, CLOCK_FINE = Fraction(1, 2), 100.0
+"""Weight of the look at whether whole numbers are times of day, at most, and the rows over the noise of a
+count with which no less noise is bought. It is taken out of the weight of the look at grids. Not measured."""
+CLOCK_ENDS, CLOCK_WIDTH = (700.0, 4097.0), 300.0
+"""Where the range of numbers ends, at least and at most, and how wide it is at least where that is asked:
+ranges end at a power of two, most of the time, and numbers within three hours may be years."""
+
+
+def price_clock(
+    column: Binned,
+    ends: tuple[float, float],
+    unit: Fraction,
+    rows: float,
+    sigma: Callable[[Fraction], float],
+) -> Fraction:
+    """What it costs to ask whether whole numbers are times of day; 0 where they are not or noise hides it.
+
+    Args:
+        column: Of numbers.
+        ends: The released range of nearly all of them, the upper end left out.
+        unit: rho of a look of weight 1.
+        rows: A released guess of the row count.
+        sigma: Standard deviation of the noise that a cost buys.
+    """
+    lower, upper = ends
+    may_be = lower >= 0 and CLOCK_ENDS[0] <= upper <= CLOCK_ENDS[1] and upper - lower >= CLOCK_WIDTH
+    cost = unit * CLOCK_WEIGHT
+    if not isinstance(column, Integer) or not may_be or sigma(cost) > MAX_NOISE * rows:
+        return Fraction(0)
+    needed = min((CLOCK_FINE * sigma(cost) / rows) ** 2, 1.0)
+    return cost * Fraction(max(math.ceil(needed * 4096), 1), 4096)
+
+
+def ask_for_clock(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Time | None:
+    """The column of times of day that whole numbers are, as in 517 for 05:17, or None.
+
+    **Privacy.** Proof at the head of this file: CLOCK_VOTES are classes, and a cell is in one at most, by its
+    own number. Whether it is asked, and what it costs, follows from a released range and row count.
+
+    Args:
+        column: Of whole numbers.
+        source: The private table.
+        look: Prices, records and adds the noise.
+        cost: rho of the look.
+    """
+
+    def exact() -> NDArray[np.int64]:
+        return source.spellings(column.name, "clock format").reveal()
+
+    noisy, sigma = look(f"times of day of {column.name}", exact, cost, False)
+    pointed = isinstance(column, SpeltNumber) and bool(column.spelling)
+    found = choose_clock_format(noisy, sigma, False, pointed)
+    if not found:
+        return None
+    return Time(
+        name=column.name,
+        bins=column.bins,
+        binning=column.binning,
+        rare=column.rare,
+        missing=column.missing,
+        mark=column.mark,
+        format=found,
+        strict=False,
+    )
+
+
+def find_time_spelling(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Binned:
+    """A text column of moments or times of day with the spelling that most of its texts have.
+
+    **Privacy.** Proof at the head of this file.
+
+    Args:
+        column: Others come back as they are, and so do those that are written as numbers.
+        source: The private table.
+        look: Prices, records and adds the noise.
+        cost: rho of the look.
+    """
+    if not isinstance(column, (Moment, Time)) or (isinstance(column, Time) and column.format):
+        return column
+    name, read = column.name, column.read
+
+    def exact() -> NDArray[np.int64]:
+        return source.spellings(name, read).reveal()
+
+    noisy, sigma = look(f"spelling of {name}", exact, cost, False)
+    if isinstance(column, Time):
+        spelling = choose_time_spelling(noisy, CERTAIN_DEVIATIONS * sigma)
+        return dataclasses.replace(column, spelling=spelling)
+    spelling = SPELLINGS[read][int(np.argmax(noisy))]
+    zone = "UTC" if spelling.endswith(("Z", "+00:00")) else None
+    return dataclasses.replace(column, spelling=spelling, zone=zone)
 
 
 def settle_months(

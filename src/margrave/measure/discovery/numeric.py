@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.bins import cut_by, merge_rare
+from margrave.measure.discovery.kinds import ask_for_clock, find_time_spelling, price_clock
 from margrave.measure.discovery.occupancy import (
     expected_counts,
     keep_near,
@@ -69,8 +70,6 @@ from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Categorical, Column, Date, Moment, Time, Whole
 from margrave.schema.columns.binned import DEFAULT_BINS
 from margrave.schema.storage.clock import DAY
-from margrave.schema.storage.numbers import CERTAIN_DEVIATIONS
-from margrave.schema.storage.spelling import SPELLINGS, choose_time_spelling
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -159,6 +158,7 @@ class NumericDiscovery:
         sigma: Standard deviation of the noise that a cost of rho buys.
         text: Whether the column is text, as the profile has told.
         today: The day on which the run began.
+        guessed: Whether its kind was found, so that whole numbers may turn out to be times of day.
     """
 
     source: Source
@@ -172,12 +172,15 @@ class NumericDiscovery:
     sigma: Callable[[Fraction], float]
     text: bool
     today: datetime.date
+    guessed: bool = False
 
     def run(self) -> tuple[Column, NoisyMarginal]:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
         if self.column.edges is not None and not self.column.provisional:
             return self._merge_declared()
         start = self._first_looks()
+        if isinstance(start, Time):
+            return dataclasses.replace(self, source=self.source.read_as([start]), column=start).run()
         seen = self._details(start.edges, start.counts, start.multiples.step)
         if self._is_hidden(start.bounds, seen):
             name, mark = self.column.name, self.column.mark
@@ -210,7 +213,9 @@ class NumericDiscovery:
             rare=0.0,
             provisional=False,
         )
-        return self._find_spelling(known), _marginal(known, found, seen.absent, seen.doubt)
+        if self.text:
+            known = find_time_spelling(known, self.source, self.look, self.unit * SHARES["spelling"])
+        return known, _marginal(known, found, seen.absent, seen.doubt)
 
     def _is_hidden(self, bounds: BoundsLook | None, seen: Seen) -> bool:
         """Whether nearly all rows have no number and noise hides where those of the others are.
@@ -332,23 +337,6 @@ class NumericDiscovery:
         cells = len(edges) - 1
         return np.full(cells, self._rows(None) / cells)
 
-    def _find_spelling(self, column: Binned) -> Binned:
-        """The column with the spelling that most of its texts have, where it is text."""
-        if not self.text or not isinstance(column, (Moment, Time)):
-            return column
-        name, read = column.name, column.read
-
-        def exact() -> NDArray[np.int64]:
-            return self.source.spellings(name, read).reveal()
-
-        noisy, sigma = self.look(f"spelling of {name}", exact, self.unit * SHARES["spelling"], False)
-        if isinstance(column, Time):
-            spelling = choose_time_spelling(noisy, CERTAIN_DEVIATIONS * sigma)
-            return dataclasses.replace(column, spelling=spelling)
-        spelling = SPELLINGS[read][int(np.argmax(noisy))]
-        zone = "UTC" if spelling.endswith(("Z", "+00:00")) else None
-        return dataclasses.replace(column, spelling=spelling, zone=zone)
-
     def _cells(self, edges: Array) -> NDArray[np.int64]:
         """Rows without a reading, and rows by cell: each row is in exactly one. **Not private.**
 
@@ -358,12 +346,15 @@ class NumericDiscovery:
         found = self.source.histogram(self.column.name, edges, self.column.read, absent=True).reveal()
         return np.roll(found, 1)
 
-    def _multiples(self, most: float, zeros: float | None = None) -> Multiples:
+    def _multiples(
+        self, most: float, zeros: float | None = None, weight: Fraction = SHARES["grids"]
+    ) -> Multiples:
         """A look at the steps that the numbers are multiples of.
 
         Args:
             most: The largest number found, in size.
             zeros: Rows that hold 0, about; None where no step is to be taken for that of all values.
+            weight: What the look weighs.
         """
         column, steps = self.column, steps_of(self.column, most)
         if not steps:
@@ -372,7 +363,7 @@ class NumericDiscovery:
         def exact() -> NDArray[np.int64]:
             return self.source.grids(column.name, steps, column.read).reveal()
 
-        noisy, sigma = self.look(f"grids of {column.name}", exact, self.unit * SHARES["grids"], False)
+        noisy, sigma = self.look(f"grids of {column.name}", exact, self.unit * weight, False)
         step = 0.0 if zeros is None else common_step(steps, noisy, sigma, zeros)
         return Multiples(steps, noisy, sigma, step)
 
@@ -385,9 +376,9 @@ class NumericDiscovery:
         grids = released_grids(column, multiples.steps, multiples.noisy, multiples.sigma, *seen)
         return all_on(grids, multiples.step) if multiples.step > 0 else grids
 
-    def _first_looks(self) -> _Range:
+    def _first_looks(self) -> _Range | Time:
         """Cells of the look at the column's values and the counts expected of them, after looks at bounds
-        and multiples."""
+        and multiples; or the column of times of day that whole numbers turn out to be."""
         low, high = self._ends()
         if isinstance(self.column, Time):
             edges = np.unique(np.rint(np.linspace(max(low, 0.0), min(high, float(DAY)), TIME_CELLS + 1)))
@@ -398,10 +389,12 @@ class NumericDiscovery:
             edges = np.unique(np.clip(edges, low, high))
             start = _Range(edges, coarse, counts, self._multiples(float(np.abs(edges).max())))
         else:
-            start = self._numbers()
-        edges, step = start.edges, self.column.step
-        if step > 0:
-            edges = on_steps(edges, step)
+            found = self._numbers()
+            if not isinstance(found, _Range):
+                return found
+            start = found
+        step = self.column.step
+        edges = on_steps(start.edges, step) if step > 0 else start.edges
         if self.column.upper is None or isinstance(self.column, Whole):
             counts = spread_counts(start.coarse, start.counts, edges)
         else:
@@ -409,7 +402,7 @@ class NumericDiscovery:
             edges, counts = add_end(edges, spread_counts(start.coarse, start.counts, edges))
         return dataclasses.replace(start, edges=edges, coarse=edges, counts=counts)
 
-    def _numbers(self) -> _Range:
+    def _numbers(self) -> _Range | Time:
         """Cells over the range of the numbers: to powers of two, then, far from zero, more closely."""
         whole = isinstance(self.column, Whole)
         if is_narrow(self.column):
@@ -430,9 +423,13 @@ class NumericDiscovery:
         most = min(MOST_VALUES, rows / self._sigma())
         if whole and upper - lower <= most:
             return _Range(np.arange(lower, upper + 1), coarse, counts, bounds=bounds)
-        multiples = self._multiples(max(abs(lower), abs(upper)), count_zeros(coarse, counts))
         first_cell, end = trimmed_range(counts, SPARSE_SHARE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
+        cost = price_clock(self.column, inner, self.unit, rows, self.sigma) if self.guessed else Fraction(0)
+        if cost and (clock := ask_for_clock(self.column, self.source, self.look, cost)):
+            return clock
+        weight = SHARES["grids"] - cost / self.unit
+        multiples = self._multiples(max(abs(lower), abs(upper)), count_zeros(coarse, counts), weight)
         fineness = choose_fineness(rows, self._sigma())
         edges = refined_edges(lower, upper, whole, near, fineness, inner)
         step = multiples.step or float(whole)

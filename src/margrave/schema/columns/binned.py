@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns.base import Column
 from margrave.schema.columns.repeats import Repeats, check_repeats
+from margrave.schema.storage.clock_numbers import is_clock_format
 from margrave.schema.storage.months import names_months
 from margrave.schema.storage.spelling import NUMBER_SPELLING
 from margrave.schema.storage.text import date_format, number_format
@@ -41,14 +42,16 @@ def check_format(written: object, read: str, name: str) -> None:
     """Find a format to be one in which a column can be written.
 
     Raises:
-        SchemaError: It is none, or the column is of times of day or durations.
+        SchemaError: It is none, or the column is of durations.
     """
     if written is None or written == "":
+        return
+    if read == "time" and isinstance(written, str) and is_clock_format(written):
         return
     where, known = f"format of column {name!r}", read in ("number", "date", "moment")
     known = known and not (read == "moment" and isinstance(written, str) and names_months(written))
     if not isinstance(written, str) or not known:
-        remedy = "Leave it out for times of day and durations; months without a day are dates."
+        remedy = "Times of day have '%-H%M' and '%H%M', durations none; months without a day are dates."
         raise SchemaError(invalid(where, "an example of a number, or a date format", remedy, got=written))
     try:
         number_format(written, where) if read == "number" else date_format(written, where)

@@ -14,6 +14,7 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.binned import Binned, Whole
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock
+from margrave.schema.storage.clock_numbers import MINUTE
 from margrave.schema.storage.spelling import SPELLINGS
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -231,6 +232,10 @@ class Time(Temporal):
 
     Args:
         spelling: How times stored as text are spelt, one of `margrave.schema.storage.spelling.SPELLINGS`.
+        format: Where they are written as numbers, "%-H%M" for 517 and 5, or "%H%M" for 0517 and 0005; with
+            ".0" behind for 517.0, and then with " 24" where midnight is 2400. Other numbers, as 1373, are
+            missing, or an error where the column is strict. Left out, numbers are found to be times of day,
+            or not.
     """
 
     kind: ClassVar[str] = "time"
@@ -238,6 +243,8 @@ class Time(Temporal):
     spelling: str = "00:00:00"
 
     def __post_init__(self) -> None:
+        if self.format and not self.grids:
+            object.__setattr__(self, "grids", ((float(MINUTE), 1.0),))
         Temporal.__post_init__(self)
         check_spelling(self, self.spelling)
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.calendar import FAR, HOUR, NO_PART, TICKS, Instant, find_range
-from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Whole
+from margrave.schema.calendar import FAR, HOUR, MINUTE, NO_PART, TICKS, Instant, find_range
+from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Temporal, Time, Whole
 from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins, running_weights
-from margrave.schema.constraints.orders import is_of_numbers
+from margrave.schema.constraints.orders import list_orders
 from margrave.schema.constraints.rules import CalendarRule, DatePart, DateRule, Elapsed, Ordered, find_ruled
 from margrave.schema.cycles import Cycle
 from margrave.schema.encoded import Codes, Encoded
@@ -68,7 +68,7 @@ def draw_parts(
             found[rule.number] = in_bins(encoded.column(rule.number), column, rng)
     for name in dict.fromkeys(rule.date for rule in rules):
         column = schema[name]
-        if not isinstance(column, (Date, Moment)) or name in settled or name in known:
+        if not isinstance(column, Temporal) or name in settled or name in known:
             continue
         own = [rule for rule in rules if rule.date == name and not isinstance(schema[rule.number], Relative)]
         drawn = in_bins(encoded.column(name), column, rng)
@@ -140,10 +140,10 @@ def _may_change(rule: CalendarRule, schema: Schema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Slots:
-    """The days or hours of a column's range.
+    """The days, hours or minutes of a column's range.
 
     Args:
-        column: Of dates or moments.
+        column: Of dates, moments or times of day.
         length: Of a slot in the column's unit.
         first: The number of the first slot, in slots since 1970-01-01.
         bins: The bin that each begins in, shape [slots].
@@ -152,7 +152,7 @@ class _Slots:
         able: Whether the number can become that, of the same shape.
     """
 
-    column: Date | Moment
+    column: Temporal
     length: int
     first: int
     bins: Longs
@@ -162,18 +162,18 @@ class _Slots:
 
     @classmethod
     def of(
-        cls, column: Date | Moment, rules: Sequence[DateRule], changes: Sequence[Callable[[Longs], Truths]]
+        cls, column: Temporal, rules: Sequence[DateRule], changes: Sequence[Callable[[Longs], Truths]]
     ) -> _Slots | None:
         """Those of a column; None where its range has too many.
 
         Args:
-            column: Of dates or moments.
+            column: Of dates, moments or times of day.
             rules: About it.
             changes: Of each rule, which numbers its own can become.
         """
-        clock = isinstance(column, Moment)
-        by_hour = any(isinstance(rule, DatePart) and rule.part == "hour" for rule in rules)
-        length = 1 if not clock else HOUR if by_hour else DAY
+        clock, daily = not isinstance(column, Date), isinstance(column, Time)
+        parts = {rule.part for rule in rules if isinstance(rule, DatePart)}
+        length = 1 if not clock else MINUTE if "minute" in parts else HOUR if "hour" in parts else DAY
         edges = column.edge_array
         first, last = int(edges[0] // length), int((edges[-1] - 1) // length)
         if last - first >= MOST_SLOTS:
@@ -184,7 +184,7 @@ class _Slots:
         cycle = Cycle.of(column)
         if cycle is not None:
             weights = weights * cycle.mass(starts, starts + length)
-        instant = Instant.of(starts, clock)
+        instant = Instant.of(starts, clock, daily)
         told = np.array([rule.tell_number([instant]) for rule in rules], dtype=np.int64)
         # A day without weight comes last, but it comes: a number may ask for just that one.
         weights = np.maximum(weights, 1e-9 * float(weights.max()))
@@ -323,18 +323,14 @@ def follow_dates(
         given: Names of columns whose texts stay.
     """
     rules = [rule for rule in schema.rules if isinstance(rule, CalendarRule)]
-    orders = [
-        rule
-        for rule in schema.rules
-        if isinstance(rule, Ordered) and rule.found is not None and not is_of_numbers(rule, schema)
-    ]
+    orders = list_orders(schema, of_numbers=False)
     if not rules and not orders:
         return {}, {}
     rows = _Rows(encoded, schema, settled, linked, known, rng)
     rows.keep_orders(orders)
     for rule in rules:
         if isinstance(rule, Elapsed) and (name := _find_free(rule, rules, schema)) is not None:
-            rows.move_date(rule, name)
+            rows.move_date(rule, name, _list_kept(rule, name, schema))
     for rule in rules:
         if not rule.pairs:
             rows.settle_number(rule)
@@ -351,21 +347,37 @@ def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> 
     """
     held = find_ruled(schema.rules)
     held |= {name for other in rules if other is not rule for name in other.dates}
+    daily = isinstance(take_own(schema[rule.since]), Time)
 
     def place(name: str) -> tuple[bool, float]:
         column = schema[name]
         spread = np.inf
         if isinstance(column, Relative):
-            spread = float(np.ptp(column.part.edge_array)) / (DAY if isinstance(column.own, Moment) else 1)
+            spread = float(np.ptp(column.part.edge_array)) / (1 if isinstance(column.own, Date) else DAY)
         return not _list_followers(name, schema), spread
 
     free = [
         name
         for name in rule.dates
         if name not in held
-        and not {_other_date(rule, name), *held} & {one.name for one in _list_followers(name, schema)}
+        and (
+            daily
+            or not {_other_date(rule, name), *held} & {one.name for one in _list_followers(name, schema)}
+        )
     ]
     return max(free, key=place, default=None)
+
+
+def _list_kept(rule: Elapsed, name: str, schema: Schema) -> set[str]:
+    """Columns that stay where a date moves for a rule: none but of times of day, of which others may follow.
+
+    These are the rule's other date, what says a part of it, and what follows from that.
+    """
+    if not isinstance(take_own(schema[name]), Time):
+        return set()
+    kept = {one.date for one in schema.rules if isinstance(one, DatePart)} | find_ruled(schema.rules)
+    kept |= {_other_date(rule, name)}
+    return kept | {column.name for one in kept for column in _list_followers(one, schema)}
 
 
 def _list_followers(name: str, schema: Schema) -> list[Relative]:
@@ -414,17 +426,20 @@ class _Rows:
         drawn = self._settled[name] if name in self._settled else in_bins(codes, column, self._rng)
         return Drawn(np.array(drawn), codes >= column.present)
 
-    def move_date(self, rule: Elapsed, name: str) -> None:
-        """Draw a date anew in the rows in which it does not say what the number does."""
+    def move_date(self, rule: Elapsed, name: str, kept: Collection[str] = ()) -> None:
+        """Draw a date anew in the rows in which it does not say what the number does.
+
+        kept: Names of columns that do not move along.
+        """
         number, at = self.read(rule.number), self.read(_other_date(rule, name))
         told, there = self._tell(rule)
         wrong = there & ~number.absent & (told != number.numbers) & self._open(name)
         rows = np.flatnonzero(wrong & (np.abs(number.numbers) < MOST_SLOTS))
-        base = Instant.of(at.numbers[rows], self._is_clock(_other_date(rule, name)))
+        base = self._instants(_other_date(rule, name), at.numbers[rows])
         wanted = np.rint(number.numbers[rows]).astype(np.int64)
         low, high = find_range(base, wanted, rule.unit, name == rule.until)
         low, high = _in_unit(low, high, rule.unit, self._is_clock(name))
-        self._move(name, rows, low, high)
+        self._move(name, rows, low, high, kept)
 
     def keep_orders(self, orders: Sequence[Ordered]) -> None:
         """Draw dates anew in the rows in which an order is broken: those that nothing else hangs on.
@@ -456,13 +471,13 @@ class _Rows:
         """Whether no rule about codes speaks of a date, and no other column follows from it."""
         return name not in find_ruled(self._schema.rules) and not _list_followers(name, self._schema)
 
-    def _move(self, name: str, rows: Longs, low: Longs, high: Longs) -> None:
+    def _move(self, name: str, rows: Longs, low: Longs, high: Longs, kept: Collection[str] = ()) -> None:
         """Draw a date anew between two ends, both included, and move along what is relative to it.
 
         In its own bin if that has such a date, else anywhere in the column's range, else not at all.
         """
         column = take_own(self._schema[name])
-        if not len(rows) or not isinstance(column, (Date, Moment)):
+        if not len(rows) or not isinstance(column, Temporal):
             return
         ends, bins = self._bounds_of(name, rows)
         outer = np.maximum(low, ends[0]), np.minimum(high, ends[1])
@@ -478,9 +493,14 @@ class _Rows:
         shift = moved - date.numbers[rows[held]]
         date.numbers[rows[held]] = moved
         for follower in _list_followers(name, self._schema):
+            if follower.name in kept:
+                continue
             clock = isinstance(follower.own, Moment), isinstance(column, Moment)
             own = shift * DAY if clock == (True, False) else shift // DAY if clock == (False, True) else shift
-            self.read(follower.name).numbers[rows[held]] += own
+            numbers = self.read(follower.name).numbers
+            numbers[rows[held]] += own
+            if isinstance(follower.own, Time):
+                numbers[rows[held]] %= DAY
 
     def _bounds_of(self, name: str, rows: Longs) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
         """The least and the greatest number a date may move to, and those of its bin, of some rows."""
@@ -491,7 +511,9 @@ class _Rows:
             edges, own = column.part.edge_array.astype(np.int64), column.own.edge_array.astype(np.int64)
             low = np.where(base.absent[rows], own[0], numbers + edges[0])
             ends = low, np.where(base.absent[rows], own[-1], numbers + edges[-1]) - 1
-            return ends, ends
+            # A time of day may lie on the other side of midnight, where few are.
+            daily = isinstance(column.own, Time) and not column.within
+            return ((0, DAY - 1) if daily else ends), ends
         assert isinstance(column, Binned)  # noqa: S101 - a date
         edges = column.edge_array.astype(np.int64)
         codes = np.minimum(self._encoded.column(name)[rows], column.present - 1).astype(np.int64)
@@ -532,14 +554,17 @@ class _Rows:
         """What the dates of a rule say, and in which rows they are all there: shape [rows] each."""
         dates = [self.read(name) for name in rule.dates]
         instants = [
-            Instant.of(date.numbers.astype(np.int64), self._is_clock(name))
+            self._instants(name, date.numbers.astype(np.int64))
             for date, name in zip(dates, rule.dates, strict=True)
         ]
         there = ~np.logical_or.reduce([date.absent for date in dates])
         return np.asarray(rule.tell_number(instants)), there
 
     def _is_clock(self, name: str) -> bool:
-        return isinstance(take_own(self._schema[name]), Moment)
+        return not isinstance(take_own(self._schema[name]), Date)
+
+    def _instants(self, name: str, numbers: Longs) -> Instant:
+        return Instant.of(numbers, self._is_clock(name), isinstance(take_own(self._schema[name]), Time))
 
     def _open(self, name: str) -> Truths:
         """The rows in which no number of a column is given."""
@@ -558,7 +583,7 @@ def _in_unit(low: Longs, high: Longs, unit: str, clock: bool) -> tuple[Longs, Lo
     return (low * DAY, high * DAY + DAY - 1) if clock else (low, high)
 
 
-def _draw_within(column: Date | Moment, low: Longs, high: Longs, rng: np.random.Generator) -> Longs:
+def _draw_within(column: Temporal, low: Longs, high: Longs, rng: np.random.Generator) -> Longs:
     """A number in each range [low, high] by the column's cells, or by hours and weekdays: shape [rows]."""
     cycle = Cycle.of(column)
     if cycle is not None:
@@ -569,4 +594,6 @@ def _draw_within(column: Date | Moment, low: Longs, high: Longs, rng: np.random.
         at = ends[0] + rng.random(len(low)) * (ends[1] - ends[0])
         drawn = np.floor(np.interp(at, running, edges)).astype(np.int64)
     step = int(column.step) or 1
-    return np.clip(np.maximum(drawn // step * step, low), low, high)
+    # On a multiple of the step within the range, if there is one: others are cut when they are written.
+    first = -(-low // step) * step
+    return np.clip(np.maximum(drawn // step * step, np.where(first <= high, first, low)), low, high)

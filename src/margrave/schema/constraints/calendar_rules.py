@@ -87,10 +87,11 @@ class Elapsed(CalendarRule):
 
     Args:
         number: A column of numbers.
-        since: A column of dates or moments.
-        until: Another.
+        since: A column of dates or moments, or of times of day.
+        until: Another; both or none of times of day.
         unit: "years", "months", "weeks" or "days" of the calendar, whatever the hour; "hours", "minutes" or
-            "seconds", for which a date is its midnight. What is not whole is rounded down.
+            "seconds", for which a date is its midnight. What is not whole is rounded down. Between times of
+            day, in one of the latter, it is the shorter way round the clock: from -12 hours on and below 12.
         share: As in `Determines`.
 
     Example:
@@ -210,8 +211,9 @@ class DatePart(DateRule):
 
     Args:
         number: A column of numbers; with `texts` one of listed texts.
-        date: A column of dates or moments.
-        part: "year", "quarter", "month", "day" (of the month), "hour" (of a moment), or a weekday: "weekday"
+        date: A column of dates or moments, or of times of day.
+        part: "year", "quarter", "month", "day" (of the month), "hour" or "minute" (of a moment or a time of
+            day, which has no others), or a weekday: "weekday"
             from Monday 1 to Sunday 7, "weekday_from_0" from Monday 0, "weekday_from_sunday" from Sunday 1
             to Saturday 7, "weekday_from_sunday_0" from Sunday 0; or "year_quarter", 20231 for the first
             quarter of 2023, or "year_month", 202301 for its January.

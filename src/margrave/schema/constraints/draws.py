@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.columns import Binned, Column, Temporal, Whole
+from margrave.schema.columns import Binned, Column, Temporal, Time, Whole
 from margrave.schema.columns.relative import LIMIT, Relative, in_turn
 from margrave.schema.constraints.elimination import ROUNDING
 from margrave.schema.constraints.numbers import Floats, NumberRules, Truths
@@ -22,6 +22,7 @@ from margrave.schema.cycles import Cycle
 from margrave.schema.draws import real_numbers, whole_numbers
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
+from margrave.schema.storage.clock import DAY
 
 ROUNDS = 4
 """How often rows are drawn bin by bin before their numbers are drawn together."""
@@ -51,6 +52,8 @@ class Storage:
     @classmethod
     def of(cls, column: Column, dtype: str) -> Storage:
         """The storage of a column, from its type's name."""
+        if isinstance(column, Binned) and column.read == "time" and column.format:
+            dtype = ""  # numbers that stand for times of day are not themselves stored
         if found := DECIMAL.search(dtype):
             return cls(10.0 ** -int(found[2]), False)
         if found := CLOCK.search(dtype):
@@ -334,6 +337,8 @@ def _relative(column: Relative, codes: Codes, base: Drawn, dtype: str, rng: np.r
         absent = base.absent
     part = _draw_parts(coded, column, base.numbers, rng)
     numbers = _combine_parts(column, part, base.numbers)
+    if isinstance(column.own, Time) and not (column.keeps_order or column.stays_below):
+        numbers = numbers % DAY  # some are on the other side of midnight, as the differences say
     numbers = _round_to_grid(column, numbers, part, rng)
     numbers = _bound_numbers(column, _store_numbers(numbers, column.own, dtype), base.numbers)
     by_itself = base.absent if column.alone_code is None else base.absent | (codes == column.alone_code)

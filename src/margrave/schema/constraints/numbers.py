@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.calendar import NO_PART
+from margrave.schema.calendar import CLOCK_PARTS, NO_PART, TICKS
 from margrave.schema.columns import (
     Binned,
     Categorical,
@@ -19,13 +19,14 @@ from margrave.schema.columns import (
     Moment,
     Ordinal,
     Temporal,
+    Time,
     Unknown,
     Whole,
 )
 from margrave.schema.columns.relative import take_own
 from margrave.schema.columns.temporal import iso_number
 from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminate_variables
-from margrave.schema.constraints.rules import CalendarRule, DatePart, Ordered, Rule, Sum, Within
+from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, Ordered, Rule, Sum, Within
 
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -349,19 +350,20 @@ def check_numbers(columns: Mapping[str, Column], rule: Rule) -> None:
 
 
 def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
-    """Check that a rule speaks of dates or moments and a number or texts, as far as kinds are known.
+    """Check that a rule speaks of dates, moments or times of day and a number or texts, as far as kinds are
+    known.
 
     Raises:
-        SchemaError: A column is of another kind, or lists none of the texts; or it is the hour of dates.
+        SchemaError: A column is of another kind, or lists none of the texts; or it is the hour of dates, or
+            another part than hour and minute of times of day, or the time from one of these to a date.
     """
+    daily = all(isinstance(take_own(columns[name]), Time | Unknown) for name in rule.dates)
     for name in rule.names:
         own = take_own(columns[name])
         if isinstance(own, Unknown):
             continue
-        hour = isinstance(rule, DatePart) and rule.part == "hour"
         if name != rule.number:
-            fits = isinstance(own, Moment) or (isinstance(own, Date) and not hour)
-            wanted = "of moments" if hour else "of dates or moments"
+            fits, wanted = _fits_rule(own, rule, daily)
         elif rule.pairs:
             fits, wanted = is_of_labels(own), "of listed texts"
         else:
@@ -372,6 +374,22 @@ def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
                 remedy = "Declare it as such, or say by `texts` what its values stand for."
             raise SchemaError(invalid(what, wanted, remedy, got=own.kind))
     _check_texts(columns[rule.number], rule)
+
+
+def _fits_rule(own: Column, rule: CalendarRule, daily: bool) -> tuple[bool, str]:
+    """Whether a date of a rule is of a kind that it can be, and of which that is.
+
+    Args:
+        own: The column of dates.
+        rule: About it.
+        daily: Whether all dates of the rule are times of day, or may be.
+    """
+    hour = isinstance(rule, DatePart) and rule.part in CLOCK_PARTS
+    if isinstance(own, Time):
+        short = isinstance(rule, Elapsed) and daily and rule.unit in TICKS
+        return hour or short, "of dates or moments, or of times of day alone in hours, minutes or seconds"
+    fits = isinstance(own, Moment) or (isinstance(own, Date) and not hour)
+    return fits, "of moments or times of day" if hour else "of dates or moments"
 
 
 def is_of_labels(column: Column) -> TypeGuard[Listed]:

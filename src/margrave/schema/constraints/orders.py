@@ -44,7 +44,7 @@ def keep_orders(
         numbers: Numbers of columns that were drawn before.
         given: Columns some of whose numbers are given: they stay.
     """
-    orders = [rule for rule in schema.rules if isinstance(rule, Ordered) and is_of_numbers(rule, schema)]
+    orders = list_orders(schema, of_numbers=True)
     fixed = find_ruled(schema.rules) | set(given)
     fixed |= {base for column in schema.columns if isinstance(column, Relative) for base in column.bases}
     fixed |= {name for rule in schema.rules if isinstance(rule, CalendarRule) for name in rule.names}
@@ -63,9 +63,10 @@ def keep_orders(
     return found
 
 
-def is_of_numbers(rule: Ordered, schema: Schema) -> bool:
-    """Whether an order was found, and not between dates."""
-    return rule.found is not None and not isinstance(take_own(schema[rule.low]), Date | Moment)
+def list_orders(schema: Schema, of_numbers: bool) -> list[Ordered]:
+    """The orders that were found: those between dates or moments, or all others."""
+    found = [rule for rule in schema.rules if isinstance(rule, Ordered) and rule.found is not None]
+    return [one for one in found if isinstance(take_own(schema[one.low]), Date | Moment) != of_numbers]
 
 
 def _has_bins(schema: Schema, name: str) -> bool:

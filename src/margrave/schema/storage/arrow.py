@@ -39,6 +39,7 @@ from margrave.schema.encoded import Codes
 from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock, forms
+from margrave.schema.storage.clock_numbers import clock_numbers, holds_numbers
 from margrave.schema.storage.spelling import respelt, write_format
 
 
@@ -312,10 +313,13 @@ def _decode_binned(
     # A missing value is drawn in the first bin like any other, and the mask hides what was drawn.
     bins = np.where(absent, 0, codes).astype(np.int64)
     textual = bool(column.format) and (kind is None or forms.is_text_type(kind))
+    textual &= kind is not None or not holds_numbers(column.format)
     if isinstance(column, Whole):
         drawn = _draw_whole(bins, absent, column, rng) if drawn is None else drawn
         if textual:
             return _write_values(pa.array(drawn, mask=absent), column)
+        if isinstance(column, Time) and column.format and not (kind is not None and clock.is_temporal(kind)):
+            return _numbers(clock_numbers(drawn, column.format), absent, column, kind)
         if _is_temporal(column, kind):
             return temporal_array(pa.array(drawn, mask=absent), column, kind)
         return _numbers(drawn, absent, column, kind)

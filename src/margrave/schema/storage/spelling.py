@@ -29,6 +29,12 @@ from numpy.typing import NDArray
 
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.censored import CENSORED_VOTES, MARKS, vote_on_censored
+from margrave.schema.storage.clock_numbers import (
+    CLOCK_VOTES,
+    read_clock,
+    spell_clock,
+    vote_on_clock,
+)
 from margrave.schema.storage.months import MONTH_VOTES, move_to_first_days, names_months, vote_on_months
 from margrave.schema.storage.numbers import NUMBER_VOTES, vote_on_numbers
 from margrave.schema.storage.text import (
@@ -173,17 +179,31 @@ def rewrite_column(array: Any, read: str, written: str, name: str = "") -> Any:
 
     Args:
         array: An Arrow array of any storage that has a column kind.
-        read: "number", "date" or "moment".
+        read: "number", "date", "moment" or "time".
         written: The format.
         name: The column's name, for the error.
     """
     normal = forms.normal(array, name)
+    if read == "time":
+        return array if clock.is_temporal(array.type) else _read_clock(normal)
     if not forms.is_text(normal):
         return array
     style = number_style(written) if read == "number" else date_format(written, "format")
     usual = style.read(normal.dictionary)[0].dictionary_encode()
     indices = pc.take(usual.indices, normal.indices)
     return pa.DictionaryArray.from_arrays(indices, usual.dictionary)
+
+
+def _read_clock(normal: Any) -> Any:
+    """Times of day that are written as numbers: microseconds of numbers, and of text the usual form."""
+    if not forms.is_text(normal):
+        ticks, sound = read_clock(forms.numbers(normal)[0])
+        return pa.array(ticks, mask=~sound)
+    values, text = forms.parse(normal.dictionary)
+    ticks, sound = read_clock(np.where(text, np.nan, values))
+    usual = pa.array([clock.time_text(tick) for tick in ticks.tolist()], pa.large_string())
+    read = pc.if_else(pa.array(sound), usual, normal.dictionary.cast(pa.large_string())).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(pc.take(read.indices, normal.indices), read.dictionary)
 
 
 def number_style(written: str) -> NumberFormat:
@@ -217,12 +237,13 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "date format": tuple(" ".join(map(str, vote)) for vote in DATE_VOTES),
     "month format": MONTH_VOTES,
     "censored": CENSORED_VOTES,
+    "clock format": CLOCK_VOTES,
 }
 """The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
 offset from UTC counts as +00:00. Numbers go by their digits behind the point, "" for more of them and for
 those with an exponent; marks are texts that stand for a missing value. Those of formats are the classes that
-vote on them: NUMBER_VOTES, DATE_VOTES and MONTH_VOTES; and those of censored results are CENSORED_VOTES, of
-which the first are missing cells."""
+vote on them: NUMBER_VOTES, DATE_VOTES, MONTH_VOTES and CLOCK_VOTES; and those of censored results are
+CENSORED_VOTES, of which the first are missing cells."""
 SHORTEST = "0.*"
 """The spelling of numbers of any number of digits of which whole ones have no point."""
 NUMBER_SPELLING = re.compile(rf"|0|0\.\*|0\.(?=.{{1,{DIGITS}}}$)0*#*")
@@ -234,18 +255,21 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
     """Cells of text by how their moment, time, number or mark is spelt: shape [spellings]. **Not private.**
 
     A cell is counted once at most: one that is no such text, such as a date or a typed value, is not; nor is
-    a missing one, but among those of censored results.
+    a missing one, but among those of censored results. Numbers vote on formats of times of day as texts do.
 
     Args:
         array: An Arrow array.
-        read: "moment", "time", "number", "mark" or "censored"; or "number format", "date format" or
-            "month format".
+        read: "moment", "time", "number", "mark" or "censored"; or "number format", "date format",
+            "month format" or "clock format".
         name: The column's name, for the error.
     """
     known = SPELLINGS[read]
+    temporal = clock.is_temporal(array.type)
     array = forms.normal(array, name)
     if not forms.is_text(array):
-        return np.zeros(len(known), dtype=np.int64)
+        asked = read == "clock format" and not temporal
+        places = vote_on_clock(forms.numbers(array)[0]) if asked else np.zeros(0, dtype=np.int64)
+        return np.bincount(places[places >= 0], minlength=len(known)).astype(np.int64)
     codes, distinct = forms.texts(array)
     # The code of a missing value is -1, which picks the last place.
     places = np.full(len(distinct) + 1, len(known))
@@ -271,6 +295,12 @@ def _number_places(distinct: Any) -> NDArray[np.int64]:
     return np.where(np.isnan(values), -1, places)
 
 
+def _clock_places(distinct: Any) -> NDArray[np.int64]:
+    """The place in CLOCK_VOTES of each text that is a whole number, -1 for other text: shape [texts]."""
+    values, text = forms.parse(distinct)
+    return vote_on_clock(np.where(text, np.nan, values))
+
+
 def _places(distinct: Any, known: tuple[str, ...]) -> NDArray[np.int64]:
     """The place of each text in a list, -1 for none."""
     found = pc.index_in(distinct, value_set=pa.array(known, distinct.type))
@@ -284,6 +314,7 @@ PLACES: dict[str, Callable[[Any], NDArray[np.int64]]] = {
     "date format": vote_on_dates,
     "month format": vote_on_months,
     "censored": vote_on_censored,
+    "clock format": _clock_places,
 }
 """Finds the place of each text among the spellings of a reading, -1 for none."""
 
@@ -293,12 +324,15 @@ def write_format(values: Any, read: str, written: str, spelling: str) -> Any:
 
     Args:
         values: An Arrow array: numbers, days or microseconds.
-        read: "number", "date" or "moment".
+        read: "number", "date", "moment" or "time".
         written: The format.
-        spelling: Of numbers and moments, as their column has it; "" for dates.
+        spelling: Of numbers and moments, as their column has it; "" for dates and times.
     """
     coded = values.dictionary_encode()
     distinct = coded.dictionary
+    if read == "time":
+        texts = spell_clock(np.asarray(distinct.to_numpy(zero_copy_only=False)), written)
+        return pa.array(texts, pa.large_string()).take(coded.indices)
     if read == "number":
         texts = spell_numbers(distinct, spelling) if spelling else _number_texts(distinct)
         found = [number_style(written).write(text) for text in texts.to_pylist()]

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from margrave.errors import InputError, invalid
+from margrave.schema.storage.clock_numbers import is_clock_format
 from margrave.schema.storage.months import names_months
 
 SPACES = "[ \u00a0\u202f]"
@@ -501,7 +502,7 @@ class TextFormat:
 
     def _parse_format(self, name: str) -> NumberFormat | DateFormat | None:
         written = self.columns.get(name)
-        if written is None or written == AS_TEXT:
+        if written is None or written == AS_TEXT or is_clock_format(written):
             return None
         if "%d" in written or "%-d" in written or names_months(written):
             return date_format(written, f"format of column {name!r}")

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.between.fixed_days import choose_days, find_fixed_days
 from margrave.measure.discovery.between.links import greatest_distance, round_share
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.schema.calendar import TICKS, UNITS, Instant, count_units, list_parts, take_part
-from margrave.schema.columns import Binned, Column, Date, Integer, Moment, Relative, Temporal
+from margrave.schema.calendar import DAY_UNITS, TICKS, Instant, count_units, list_parts, take_part
+from margrave.schema.columns import Binned, Column, Date, Integer, Moment, Relative, Temporal, Time
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.constraints.numbers import is_of_labels
@@ -74,7 +74,7 @@ def may_tell(columns: Collection[Column], ruled: Collection[str]) -> bool:
     free = [column for column in columns if column.name not in ruled]
     numbers = any(isinstance(one, Binned) and not isinstance(one, Temporal) for one in free)
     able = numbers or any(_may_name(one) for one in free)
-    return able and any(isinstance(column, (Date, Moment)) for column in columns)
+    return able and any(isinstance(column, (Date, Moment, Time)) for column in columns)
 
 
 def _may_name(column: Column) -> bool:
@@ -97,13 +97,17 @@ class _Dates:
 
     Args:
         name: Of the column.
-        clock: Whether they are moments.
+        clock: Whether they are moments or times of day.
+        daily: Whether they are times of day.
+        step: What all are multiples of, 0 where that is not known.
         numbers: Drawn ones in the column's unit, shape [DRAWS].
         instants: The same by their parts.
     """
 
     name: str
     clock: bool
+    daily: bool
+    step: float
     numbers: Array
     instants: Instant
 
@@ -111,10 +115,15 @@ class _Dates:
     def of(cls, column: Column, rng: np.random.Generator) -> _Dates | None:
         """Those of a column; None where it is of another kind or its bins are not known."""
         own = take_own(column)
-        if not isinstance(own, (Date, Moment)) or not own.weights:
+        if not isinstance(own, (Date, Moment, Time)) or not own.weights:
             return None
-        drawn = draw_overall(own, DRAWS, rng)
-        return cls(own.name, isinstance(own, Moment), drawn, Instant.of(drawn, isinstance(own, Moment)))
+        drawn, read = draw_overall(own, DRAWS, rng), (not isinstance(own, Date), isinstance(own, Time))
+        return cls(own.name, *read, own.step, drawn, Instant.of(drawn, *read))
+
+    @property
+    def read(self) -> str:
+        """As what the column is read."""
+        return "time" if self.daily else "moment" if self.clock else "date"
 
 
 class Calendar:
@@ -171,9 +180,11 @@ class Calendar:
         self, schema: Schema, dates: Mapping[str, _Dates], rho: Fraction
     ) -> tuple[list[Age], Fraction]:
         """The fixed days that numbers are told to, as far as a look shows, and what was spent of rho."""
-        days = [(name, one.instants.days.astype(np.float64)) for name, one in dates.items()]
+        dated = [(name, one.instants.days) for name, one in dates.items() if not one.daily]
+        days = [(name, own.astype(np.float64)) for name, own in dated]
         # Other columns may be coded by such a number: the date follows it.
-        able = find_fixed_days(self._draw_numbers(schema, _find_held(schema)), days) if days else []
+        coded = {column.name for column in schema.columns if isinstance(column, Relative)}
+        able = find_fixed_days(self._draw_numbers(schema, _find_held(schema) | coded), days) if days else []
         most = self._gaussian.count_tables(rho, self._rows / DAYS_NOISE)
         while able and sum(len(one.days) for one in able) > most:
             able.pop()
@@ -190,7 +201,7 @@ class Calendar:
         self, what: str, rules: Sequence[CalendarRule], cost: Fraction, dates: Mapping[str, _Dates]
     ) -> tuple[Array, float]:
         """Noisy counts of rows that obey each rule, that do not, and that lack a value; and their sigma."""
-        reads = {name: "moment" if one.clock else "date" for name, one in dates.items()}
+        reads = {name: one.read for name, one in dates.items()}
 
         def exact() -> list[NDArray[np.int64]]:
             return [np.concatenate([counts.reveal() for counts in self._source.agreements(rules, reads)])]
@@ -202,11 +213,16 @@ class Calendar:
         """The rules that released bins leave open, those of the nearest distributions first."""
         dates = self._find_dates(schema)
         # What dates say does not hang on the number, so it is worked out once for all of them.
-        parts, times = _list_parts(dates), _list_times(dates)
+        gaps = _list_gaps(schema, dates)
+        linked = {(since, until) for since, until, _, _ in gaps}
+        parts, times = _list_parts(dates), [one for one in _list_times(dates) if one[:2] not in linked]
         bases = {name for column in schema.columns if isinstance(column, Relative) for name in column.bases}
         held = _find_held(schema) | bases
         scored = self._list_names(schema, dates, held)
         for name, numbers in self._draw_numbers(schema, _find_held(schema)):
+            scored += _compare_gaps(name, numbers, gaps)
+            if isinstance(schema[name], Relative):
+                continue
             scored += _compare_parts(name, numbers, parts)
             # Where other columns are coded by a number, a date follows it, but not one of two.
             scored += _compare_times(name, numbers, times) if name not in bases else []
@@ -218,10 +234,13 @@ class Calendar:
         rng = np.random.default_rng(0)
         found = []
         for column in self._free(schema):
-            if column.name in held or not _is_whole(column):
+            own, coded = take_own(column), isinstance(column, Relative)
+            if column.name in held or not _is_whole(own):
                 continue
-            assert isinstance(column, Binned)  # noqa: S101 - `_is_whole` says so
-            numbers = draw_overall(column, DRAWS, rng).astype(np.float64)
+            assert isinstance(own, Binned)  # noqa: S101 - `_is_whole` says so
+            # A generator of its own, as which columns are coded by others must not change what others draw.
+            draws = np.random.default_rng(1) if coded else rng
+            numbers = draw_overall(own, DRAWS, draws).astype(np.float64)
             if len(np.unique(numbers)) >= MIN_VALUES:
                 found.append((column.name, numbers))
         return found
@@ -235,7 +254,8 @@ class Calendar:
             named = list_names(column) if column.name not in self._fixed | set(held) else None
             if named is not None:
                 part, texts = named
-                found += [(0.0, DatePart(column.name, date.name, part, texts)) for date in dates]
+                able = [date.name for date in dates if part in list_parts(date.read)]
+                found += [(0.0, DatePart(column.name, date, part, texts)) for date in able]
         return found
 
     def _free(self, schema: Schema) -> list[Column]:
@@ -266,7 +286,7 @@ def _list_parts(dates: Sequence[_Dates]) -> list[tuple[str, str, Array]]:
     return [
         (date.name, part, np.sort(take_part(date.instants, part, np.floor_divide).astype(np.float64)))
         for date in dates
-        for part in list_parts(date.clock)
+        for part in list_parts(date.read)
     ]
 
 
@@ -275,12 +295,52 @@ def _list_times(dates: Sequence[_Dates]) -> list[tuple[str, str, str, float, flo
     found = []
     rng = np.random.default_rng(0)
     for since, until in permutations(dates, 2):
+        if since.daily != until.daily:
+            continue
         # Paired by chance: what the two have to do with each other is not known.
-        turned = Instant.of(rng.permutation(until.numbers), until.clock)
-        units = UNITS if since.clock and until.clock else [unit for unit in UNITS if unit not in TICKS]
+        turned = Instant.of(rng.permutation(until.numbers), until.clock, until.daily)
+        days = [] if since.daily else DAY_UNITS
+        short = [unit for unit in TICKS if not since.daily or TICKS[unit] >= min(since.step, until.step)]
+        units = [*days, *short] if since.clock and until.clock else days
         for unit in units:
             told = np.asarray(count_units(since.instants, turned, unit, np.floor_divide), dtype=np.float64)
             found.append((since.name, until.name, unit, float(told.mean()), float(told.std())))
+    return found
+
+
+def _list_gaps(schema: Schema, dates: Sequence[_Dates]) -> list[tuple[str, str, str, Array]]:
+    """Two times of day of which one is coded by the other, a unit, and drawn times between them, in order.
+
+    What is released of their difference says more than the times by chance.
+    """
+    found = []
+    daily = {one.name: one.step for one in dates if one.daily}
+    for column in schema.columns:
+        if not isinstance(column, Relative) or column.others or column.how != "difference":
+            continue
+        if not {column.name, column.base} <= daily.keys() or not column.part.weights:
+            continue
+        ticks = draw_overall(column.part, DRAWS, np.random.default_rng(0)).astype(np.int64)
+        start = Instant.of(np.zeros_like(ticks), clock=True, daily=True)
+        units = [unit for unit in TICKS if TICKS[unit] >= min(daily[column.name], daily[column.base])]
+        for since, until, sign in ((column.base, column.name, 1), (column.name, column.base, -1)):
+            end = Instant.of(sign * ticks, clock=True, daily=True)
+            for unit in units:
+                told = np.asarray(count_units(start, end, unit, np.floor_divide), dtype=np.float64)
+                found.append((since, until, unit, np.sort(told)))
+    return found
+
+
+def _compare_gaps(
+    name: str, numbers: Array, gaps: Sequence[tuple[str, str, str, Array]]
+) -> list[tuple[float, CalendarRule]]:
+    """The times between two others that a number may be, with how far apart their distributions are."""
+    own = np.sort(numbers)
+    found: list[tuple[float, CalendarRule]] = []
+    for since, until, unit, told in gaps:
+        far = greatest_distance(own, told) / APART
+        if far <= 1.0:
+            found.append((far, Elapsed(name, since, until, unit)))
     return found
 
 

@@ -1,0 +1,93 @@
+"""The twin audit of times of day that are written as numbers: the votes on them, and rules about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from twin_runs import LookAudit
+
+from margrave.engines.counts import Counts
+from margrave.engines.memory import MemorySource
+from margrave.measure.discovery import kinds, numeric
+from margrave.measure.discovery.between.calendar import Calendar
+from margrave.privacy.unit import Adjacency
+
+COLUMNS = ("planned", "left", "due", "late", "hour", "minute")
+TYPES = dict.fromkeys(("planned", "left", "late", "hour", "minute"), pa.int64())
+Row = dict[str, Any]
+ODD: dict[str, Row] = {
+    "a row as all others": {},
+    "midnight": {"planned": 2400, "left": 2400, "due": "0000", "hour": 0},
+    "no times of day": {"planned": 1373, "left": 1373, "due": "9999", "hour": 25},
+    "over midnight": {"planned": 2355, "left": 5, "late": 10, "hour": 23, "minute": 55},
+    "other digits": {"left": -517, "due": "517"},
+    "no numbers": {"due": "noon"},
+    "no value at all": dict.fromkeys(COLUMNS),
+    "far numbers": {"planned": 2**62, "left": -(2**62), "late": -(2**62)},
+}
+
+
+def row(owner: int) -> Row:
+    """The row of an owner, by a fixed rule."""
+    planned, late = 300 + owner * 61 % 1000, owner * 7 % 40 - 5
+    began, left, due = (
+        minute // 60 * 100 + minute % 60 for minute in (planned, planned + late, 240 + owner * 97 % 1100)
+    )
+    told = {"late": late, "hour": planned // 60, "minute": planned % 60}
+    return {"planned": began, "left": left, "due": f"{due:04d}", **told}
+
+
+AUDIT = LookAudit(COLUMNS, row, ODD, TYPES, owners=400, epsilon=150.0)
+
+
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 2)])
+def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
+    asked, found = AUDIT.run(list(ODD), adjacency, k)
+    assert {"times of day of planned", "times of day of left", "format of due"} < set(asked)
+    assert [what for what in asked if what.startswith("times told by")]
+    assert found == []
+
+
+def twice(patch: pytest.MonkeyPatch) -> None:
+    """A row in two cells of the votes."""
+    true = MemorySource.spellings
+
+    def votes(self: Any, column: str, read: str) -> Any:
+        cells = true(self, column, read).reveal()
+        return Counts(cells + np.roll(cells, 1))
+
+    patch.setattr(MemorySource, "spellings", votes)
+
+
+def by_the_rows(patch: pytest.MonkeyPatch) -> None:
+    """Whether numbers are times of day follows from the rows themselves."""
+    true = kinds.ask_for_clock
+
+    def ask(column: Any, source: Any, *more: Any) -> Any:
+        votes = source.spellings(column.name, "clock format").reveal()
+        return true(column, source, *more) if votes[0] == 0 else None
+
+    patch.setattr(numeric, "ask_for_clock", ask)
+
+
+def for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """An exact count asked beside the ledger decides which rules are looked at."""
+    true = Calendar.find_candidates
+
+    def find(self: Any, schema: Any) -> Any:
+        reads = dict.fromkeys(("planned", "left", "due"), "time")
+        return [
+            rule for rule in true(self, schema) if self._source.agreements([rule], reads)[0].reveal()[0] % 2
+        ]
+
+    patch.setattr(Calendar, "find_candidates", find)
+
+
+@pytest.mark.parametrize("fault", [twice, by_the_rows, for_nothing])
+def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault(monkeypatch)
+    odd = ["a row as all others", "no times of day", "over midnight"]
+    assert AUDIT.run(odd, "add_remove", 0)[1] != []
