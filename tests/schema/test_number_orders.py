@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from margrave import Synthesizer
-from margrave.schema.columns import Integer, Real, Relative
-from margrave.schema.constraints.orders import draw_between, keep_orders
+from margrave.measure.discovery.between.orders import drop_implied
+from margrave.schema.columns import Date, Integer, Real, Relative
+from margrave.schema.constraints.orders import describe_found, draw_between, keep_orders
 from margrave.schema.constraints.rules import Ordered
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
@@ -52,6 +53,35 @@ def test_numbers_that_would_be_in_order_by_chance_have_no_rule() -> None:
     small, large = rng.uniform(0.0, 10.0, 12_000), rng.uniform(9.0, 300.0, 12_000)
     assert (small > large).mean() > 0.0001
     assert found_in(pa.table({"small": small, "large": large}))[0] == []
+
+
+def test_orders_that_others_imply_are_not_said() -> None:
+    columns = {name: Real(name=name, edges=(0.0, 1.0), missing=name == "d") for name in "abcd"}
+    share = (0.99, 0.01)
+    chain = [Ordered(*names, share=share) for names in ("ab", "bc", "ac", "ad", "db")]
+    # What may be missing implies nothing of rows in which it is.
+    assert [order.names for order in drop_implied(chain, columns)] == [
+        ("a", "b"),
+        ("b", "c"),
+        ("a", "d"),
+        ("d", "b"),
+    ]
+    dates = {name: Date(name=name, edges=(0, 9), missing=False) for name in "abc"}
+    assert len(drop_implied(chain[:3], dates)) == 3
+
+
+def test_what_is_at_most_one_column_is_said_in_one_sentence() -> None:
+    share = (0.99, 0.01)
+    orders = [
+        Ordered("a", "c", share=(0.97, 0.02)),
+        Ordered("b", "c", share=share),
+        Ordered("a", "d", share=share),
+    ]
+    declared = Ordered("x", "y")
+    assert describe_found([declared, *orders]) == [
+        "a and b are at most c, each in 97.0% (± 2.0%) of the rows or more, found and not promised",
+        "a is at most d in 99.0% (± 1.0%) of the rows, found and not promised",
+    ]
 
 
 COLUMN = Real(name="a", edges=(0.0, 10.0, 20.0, 30.0), missing=False)

@@ -78,7 +78,8 @@ def tell_warning(guarantee: Guarantee, out: Path) -> None:
 
 def describe_release(release: Release) -> list[str]:
     """A release in a few lines, all of them from released quantities."""
-    from margrave.schema.schema import describe_column, describe_rule
+    from margrave.schema.constraints.orders import describe_found
+    from margrave.schema.schema import describe_column
 
     sizes = [len(marginal.clique) for marginal in release.measurements]
     counts = [f"{sizes.count(size)} of {size} column(s)" for size in sorted(set(sizes))]
@@ -107,7 +108,7 @@ def describe_release(release: Release) -> list[str]:
     if release.schema.rules:
         declared = [rule.kind for rule in release.schema.rules if rule.found is None]
         lines += [f"rules         {', '.join(declared)}"] if declared else []
-        lines += [f"found         {describe_rule(r)}" for r in release.schema.rules if r.found is not None]
+        lines += [f"found         {words}" for words in describe_found(release.schema.rules)]
     return lines
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from margrave.schema.columns import Binned, Date, Integer, Moment, Relative, Whole
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import Drawn, in_bins
-from margrave.schema.constraints.rules import CalendarRule, Ordered, find_ruled
+from margrave.schema.constraints.rules import CalendarRule, Ordered, Rule, find_ruled
 from margrave.schema.encoded import Encoded
-from margrave.schema.schema import Schema
+from margrave.schema.schema import Schema, describe_rule
 
 Floats = NDArray[np.float64]
 
@@ -67,6 +67,29 @@ def list_orders(schema: Schema, of_numbers: bool) -> list[Ordered]:
     """The orders that were found: those between dates or moments, or all others."""
     found = [rule for rule in schema.rules if isinstance(rule, Ordered) and rule.found is not None]
     return [one for one in found if isinstance(take_own(schema[one.low]), Date | Moment) != of_numbers]
+
+
+def describe_found(rules: Sequence[Rule]) -> list[str]:
+    """The rules that were found, in words; what is at most one and the same column in one sentence."""
+    below: dict[str, list[Ordered]] = {}
+    for rule in rules:
+        if isinstance(rule, Ordered) and rule.found is not None:
+            below.setdefault(rule.high, []).append(rule)
+    said = list[str]()
+    for rule in rules:
+        if rule.found is None:
+            continue
+        group = below[rule.high] if isinstance(rule, Ordered) else []
+        if len(group) < 2:
+            said.append(describe_rule(rule))
+        elif rule is group[0]:
+            share, error = min(one.found for one in group if one.found is not None)
+            *names, last = [one.low for one in group]
+            said.append(
+                f"{', '.join(names)} and {last} are at most {group[0].high}, each in {share:.1%} (± {error:.1%}) "
+                "of the rows or more, found and not promised"
+            )
+    return said
 
 
 def _has_bins(schema: Schema, name: str) -> bool:

@@ -9,14 +9,14 @@ numbers that depend on each other little. As there are many pairs of numbers, th
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.between.links import Pair, round_share
 from margrave.measure.discovery.reach import is_noise
-from margrave.schema.columns import Date, Moment
+from margrave.schema.columns import Binned, Date, Moment
 from margrave.schema.constraints.rules import Ordered
 
 Array = NDArray[np.float64]
@@ -28,6 +28,8 @@ MOST_BROKEN = 0.1
 MOST_BROKEN_BY_NUMBERS, MOST_BY_CHANCE = 0.02, 0.25
 """The most of numbers, also as a share of what would break the order by chance: many pairs of numbers that
 have nothing to do with each other are in order nearly everywhere. Not measured."""
+EVIDENT = 2.0
+"""Deviations of noise from which it is evident that rows break an order of numbers. Not measured."""
 OPEN_BROKEN = 0.02
 """Share that would break an order by chance, from which on it is asked again. Not measured."""
 EDGES = np.array([-(2.0**61), 0.0, 1.0, 2.0**61])
@@ -64,11 +66,30 @@ def find_orders(
             if not _are_dates(pair):
                 most = min(MOST_BROKEN_BY_NUMBERS, MOST_BY_CHANCE * chance)
             matters = chance >= LEAST_BROKEN
-            few = broken + noise <= most * rows
+            few = broken + noise <= most * rows and (_are_dates(pair) or broken <= EVIDENT * noise)
             if matters and few and is_noise(cells[wrong], cells, sigma):
                 found.append(Ordered(low, high, share=round_share(1.0 - broken / rows, noise / rows)))
                 break
     return found
+
+
+def drop_implied(orders: Sequence[Ordered], columns: Mapping[str, Binned]) -> list[Ordered]:
+    """The orders without those of numbers that two others imply in every row: at most hits, and hits at most
+    turns at bat.
+
+    Args:
+        orders: What was found.
+        columns: All columns with bins, by name.
+    """
+    told = {order.names for order in orders}
+    always = [
+        name for name, one in columns.items() if not one.missing and not isinstance(one, (Date, Moment))
+    ]
+    return [
+        order
+        for order in orders
+        if not any((order.low, name) in told and (name, order.high) in told for name in always)
+    ]
 
 
 def list_open(

@@ -43,7 +43,7 @@ from margrave.measure.discovery.between.links import (
     round_share,
     share_equal,
 )
-from margrave.measure.discovery.between.orders import find_orders, list_open
+from margrave.measure.discovery.between.orders import drop_implied, find_orders, list_open
 from margrave.measure.discovery.between.products import find_products
 from margrave.measure.discovery.between.trees import choose_links, list_gaps
 from margrave.measure.discovery.bins import Cut, cut_differences
@@ -222,7 +222,7 @@ class Relations:
         orders = find_orders([*compress(pairs, apart)], [*compress(noisy, apart)], sigma, still)
         orders += self._ask_orders(undecided, still, rho * ORDERS)
         schema = schema.replace(found)
-        return Schema(schema.columns, (*schema.rules, *orders)), measured
+        return Schema(schema.columns, (*schema.rules, *drop_implied(orders, columns))), measured
 
     def _ask_orders(self, undecided: Sequence[Pair], still: Set[str], rho: Fraction) -> list[Ordered]:
         """The orders of dates that a look of their own shows, where the first one left them open."""
