@@ -122,13 +122,13 @@ def test_other_values_have_no_code_where_noise_may_be_all_of_them(
     rest: float, sigma: float, kept: bool
 ) -> None:
     column = Categorical(name="x", values=("F", "M"), other="(other)", missing=True, strict=False)
-    marginal = NoisyMarginal(("x",), np.array([700.0, 600.0, rest, 50.0]), np.array([9.0, 9.0, sigma, 9.0]))
+    marginal = NoisyMarginal(("x",), np.array([600.0, 700.0, rest, 50.0]), np.array([9.0, 9.0, sigma, 9.0]))
     found, known = leave_out_rest(marginal, column)
     assert (known.other is not None) == kept
     assert len(found.values) == len(found.sigmas) == known.size == 3 + kept
     assert found.values[-1] == 50.0
     codes = encode_column(pa.array(["M", "X", None]), known).tolist()
-    assert codes == ([1, 2, 3] if kept else [1, 0, 2])
+    assert codes == ([1, 2, 3] if kept else [0, 0, 2])
 
 
 def test_other_values_keep_their_code_where_they_are_told_apart_or_nothing_is_listed() -> None:
@@ -146,3 +146,10 @@ def test_other_values_keep_their_code_where_they_are_told_apart_or_nothing_is_li
     assert encode_column(pa.array(["M", None]), known).tolist() == [0, 0]
     alone = Categorical(name="x", values=(), other="(other)", missing=False, strict=False)
     assert leave_out_rest(NoisyMarginal(("x",), np.array([5.0]), 9.0), alone)[1] is alone
+
+
+def test_where_values_are_hardly_listed_there_may_be_others() -> None:
+    column = Categorical(name="x", values=("a", "b"), other="(other)", missing=False, strict=False)
+    for least, kept in ((80.0, True), (100.0, False)):
+        marginal = NoisyMarginal(("x",), np.array([5_000.0, least, 0.0]), np.array([9.0, 9.0, 20.0]))
+        assert (leave_out_rest(marginal, column)[1].other is not None) == kept

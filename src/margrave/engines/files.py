@@ -31,7 +31,7 @@ from margrave.engines.text import CELLS, QUOTES, Shape, TextHead, read_head, sha
 from margrave.errors import InputError, MissingExtraError, invalid
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import read_cells
-from margrave.schema.storage.text import TextFormat
+from margrave.schema.storage.text import ROW_NUMBERS, TextFormat
 
 BLANKS = " \t"
 DEFAULT_TEXT_FORMAT = TextFormat()
@@ -236,16 +236,19 @@ def _read_header(data: bytes, shape: Shape, head: TextHead) -> list[str]:
     line = io.StringIO(data[: shape.header].decode("utf-8"), newline="")
     quoted: Any = {"quotechar": head.text.quote} if head.text.quote else {"quoting": csv.QUOTE_NONE}
     cells = next(csv.reader(line, delimiter=head.separator, strict=True, **quoted), [])
-    return [cell.strip(BLANKS) for cell in cells]
+    names = [cell.strip(BLANKS) for cell in cells]
+    # Row numbers that pandas or R wrote have no name; it is that under which pandas reads them.
+    if len(names) > 1 and not names[0] and all(names[1:]) and ROW_NUMBERS not in names:
+        names[0] = ROW_NUMBERS
+    return names
 
 
 def check_names(names: list[str], text: TextFormat) -> None:
     """Refuse what is no header; its cells are not shown, for without a header they are a row of the table."""
     if not names or "" in names:
         remedy = (
-            "Complete the header: row numbers that pandas or R wrote have no name, and are left out with "
-            "index=False or row.names=FALSE; separators at the ends of lines make a column without a name; "
-            "merged cells name one column alone. If the first line is a row, say --no-header."
+            "Complete the header: separators at the ends of lines make a column without a name; merged cells "
+            "name one column alone. If the first line is a row, say --no-header."
         )
         raise InputError(invalid("data", "headed by a first line that names every column", remedy))
     if len(set(names)) != len(names):

@@ -40,6 +40,7 @@ from margrave.schema.columns import (
     Column,
     Listed,
     Moment,
+    Omitted,
     Real,
     Relative,
     Time,
@@ -48,10 +49,12 @@ from margrave.schema.columns import (
 from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.constraints.rules import find_ruled
 from margrave.schema.schema import Schema, apply_rules
+from margrave.schema.storage.text import ROW_NUMBERS
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
 
+NO_NAME = "it has no name, as row numbers have none; name it or declare its kind to keep it"
 TEXT_LOOKS = frozenset({"values", "lists", "shapes", "distinct", "prefixes"})
 """The looks that a column of text may need; which of them follow the first depends on released numbers."""
 
@@ -89,7 +92,7 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
         SchemaError: A declared column is not in the table.
     """
     if declared is None:
-        return Schema(stored)
+        return Schema(tuple(map(_leave_out_row_numbers, stored)))
     names = [column.name for column in stored]
     extra = [name for name in declared.names if name not in names]
     if extra:
@@ -97,8 +100,16 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
             invalid("schema", f"about the table's columns {names}", "Remove the rest.", got=extra)
         )
     known = {column.name: column for column in declared.columns if not isinstance(column, Unknown)}
-    columns = tuple(_as_stored(known.get(column.name, column), column) for column in stored)
+    columns = tuple(
+        _as_stored(known.get(column.name, _leave_out_row_numbers(column)), column) for column in stored
+    )
     return Schema(columns, declared.rules)
+
+
+def _leave_out_row_numbers(column: Column) -> Column:
+    """A column as it is stored; one that has no name, as row numbers that pandas or R wrote, is left out."""
+    unnamed = isinstance(column, Unknown) and column.name == ROW_NUMBERS
+    return Omitted(name=column.name, reason=NO_NAME) if unnamed else column
 
 
 def _as_stored(column: Column, stored: Column) -> Column:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -86,7 +87,11 @@ def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Col
     """
     evident = CERTAIN_DEVIATIONS * sigma
     if isinstance(column, Unknown):
-        return _kind(column, noisy, evident, MIN_DEVIATIONS * sigma)
+        found = _kind(column, noisy, evident, MIN_DEVIATIONS * sigma)
+        codes = isinstance(found, Integer) and not found.spelling and not found.censored
+        if codes and noisy[WHOLE] > evident and is_code_name(column.name):
+            return Categorical(name=column.name, missing=found.missing, strict=False)
+        return found
     if isinstance(column, Binned) and column.format is None:
         # Days of which the digits alone are written; undeclared, they would be numbers.
         bare = column.read == "date" and noisy[WHOLE] > evident and noisy[WHOLE] == noisy.max()
@@ -373,6 +378,19 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))
     spelling = "0.0" if pointed else ""  # how many decimals there are is asked later
     return Integer(name=name, missing=missing, mark=mark, spelling=spelling, censored=censored, strict=False)
+
+
+CODE_WORDS = frozenset(
+    ("id", "zip", "zipcode", "postcode", "plz", "postleitzahl", "fips", "naics", "sic", "isco", "icd")
+)
+"""Last words of the names of columns whose whole numbers are codes: neither order nor size says anything."""
+
+
+def is_code_name(name: str) -> bool:
+    """Whether a column's name, which is public, says that its whole numbers are codes, as "LocID" does."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name)
+    words = [word.lower() for word in words]
+    return bool(words) and (words[-1] in CODE_WORDS or words[-2:] in (["postal", "code"], ["zip", "code"]))
 
 
 def _count_later_months(noisy: NDArray[np.float64], evident: float) -> float:

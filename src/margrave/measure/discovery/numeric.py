@@ -47,7 +47,7 @@ from margrave.measure.discovery.ranges import (
     year_prior,
 )
 from margrave.measure.discovery.reach import limit_reach
-from margrave.measure.discovery.refine import Seen
+from margrave.measure.discovery.refine import Seen, cut_faint_ends
 from margrave.measure.discovery.tails import BoundsLook, Tails, find_tails, refine_tails, weigh_tails
 from margrave.measure.discovery.values import (
     Atom,
@@ -187,6 +187,8 @@ class NumericDiscovery:
             column = Categorical(name=name, values=(), missing=True, mark=mark, strict=False)
             return column, NoisyMarginal((column.name,), np.array([seen.absent]), seen.doubt)
         found = self._with_atoms(seen, start.multiples.step)
+        if not self.column.provisional:
+            found = cut_faint_ends(found, max(start.multiples.step, self.column.unit))
         noise = float(np.sqrt(found.variances.mean()))
         found, reach = limit_reach(found, self.column, is_narrow(self.column), self.today)
         tails = self._tails(found, self._rows(np.append(seen.absent, seen.noisy)), start.bounds)

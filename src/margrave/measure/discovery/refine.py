@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from margrave.measure.discovery.occupancy import spread_counts, weigh_cells
 from margrave.measure.discovery.ranges import move_to_steps
-from margrave.measure.discovery.values import are_single
+from margrave.measure.discovery.values import REST_DEVIATIONS, Histogram, are_single
 
 Array = NDArray[np.float64]
 
 MOST_PARTS = 256
 """Parts that a cell is split into, at most."""
+MANY_DEVIATIONS = 8.0
+"""Deviations of noise from which a number has many rows. Not measured."""
 LEAST_LEFT = 1e-3
 """Least share of the rows that is expected beside those on single values. Not measured."""
 NUMBERS_A_PART = 4
@@ -134,3 +136,27 @@ def combine_looks(
     summed = np.bincount(owner, weights=noisy, minlength=len(values))
     gain = sigma**2 / (parts * sigma**2 + variances)
     return noisy + (gain * (values - summed))[owner], sigma**2 * (1.0 - gain[owner])
+
+
+def cut_faint_ends(found: Histogram, unit: float) -> Histogram:
+    """The histogram without numbers beyond the last ones of many rows, where noise may be all of them.
+
+    A flag is 0 or 1, and a day of the month at most 31: behind a number of many rows comes one of next to
+    none. Only cells of one number are cut off, so that no tail of amounts is, and only where a number of many
+    rows is next to them; beside a single such number the next greater one stays, for flags that are rare.
+
+    Args:
+        found: After the looks at single values.
+        unit: Distance of neighbouring numbers; 0 where there is none.
+    """
+    many = np.flatnonzero(found.noisy > MANY_DEVIATIONS * np.sqrt(found.variances))
+    if not len(many):
+        return found
+    first, last = int(many[0]), int(many[-1])
+    single, weights = are_single(found.edges, unit), found.weights.copy()
+    for end, beside in ((slice(last + 1, None), last), (slice(0, first), first)):
+        noise = REST_DEVIATIONS * float(np.sqrt(found.variances[end].sum()))
+        if single[end].all() and single[beside] and float(found.noisy[end].sum()) <= noise:
+            kept = slice(last + 2, None) if first == last and beside == last and end.stop is None else end
+            weights[kept] = 0.0
+    return dataclasses.replace(found, weights=weights)

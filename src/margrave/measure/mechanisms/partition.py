@@ -50,6 +50,9 @@ EVIDENT = 1.0
 REST_DEVIATIONS, MOST_REST = 2.0, 0.05
 """Noise standard deviations up to which the values that are not listed count as none, and the most of the
 rows that they may then be, with as many deviations. Not measured."""
+LEAST_CLEAR = 10.0
+"""Noise standard deviations of the rarest listed value up to which others that are rarer yet are likely:
+about twice what a value needs to be listed. Not measured."""
 MIN_DEVIATIONS = 3.0
 """Noise standard deviations above which a rare kind of value (missing, text) counts as present."""
 
@@ -327,10 +330,11 @@ def rest_of(marginal: NoisyMarginal, column: Column, totals: Sequence[tuple[floa
 def leave_out_rest(marginal: NoisyMarginal, column: Listed) -> tuple[NoisyMarginal, Listed]:
     """The marginal and the column without a code for values that are not listed, where noise may be all.
 
-    Of a column that nearly always is missing, and of which no value is known, they are missing too.
+    That is where all listed values are far from what it takes to be listed. Of a column that nearly always is
+    missing, and of which no value is known, the others are missing too.
     Else rows would be drawn with "(other)" in a column of two values, in as many as there is noise. A row
-    that does hold another value gets the first code, or is missing where that is the only one.
-    Post-processing of released numbers.
+    that does hold another value gets the first code, so that the most frequent value comes first; or it is
+    missing where that is the only code. Post-processing of released numbers.
 
     Args:
         marginal: A released one-way marginal, of `rest_of`.
@@ -342,8 +346,15 @@ def leave_out_rest(marginal: NoisyMarginal, column: Listed) -> tuple[NoisyMargin
         return marginal, column
     rest, spread = float(marginal.values[code]), REST_DEVIATIONS * float(marginal.sigmas[code])
     rows = float(np.maximum(marginal.values, 0.0).sum())
-    evident = code > 0 and rest > spread
-    if evident or max(rest, 0.0) + spread > MOST_REST * rows:
+    likely = bool(code) and (
+        rest > spread or float((marginal.values / marginal.sigmas)[:code].min()) < LEAST_CLEAR
+    )
+    if likely or max(rest, 0.0) + spread > MOST_REST * rows:
         return marginal, column
     values, sigmas = np.delete(marginal.values, code), np.delete(marginal.sigmas, code)
-    return NoisyMarginal(marginal.clique, values, sigmas), dataclasses.replace(column, other=None)
+    listed = list(column.values or ())
+    first = int(np.argmax(values[: len(listed)])) if listed else 0
+    order = [first, *(place for place in range(len(values)) if place != first)]
+    ranked = tuple(listed[place] for place in order[: len(listed)])
+    kept = dataclasses.replace(column, other=None, values=ranked)
+    return NoisyMarginal(marginal.clique, values[order], sigmas[order]), kept

@@ -86,8 +86,8 @@ def describe_found(rules: Sequence[Rule]) -> list[str]:
             share, error = min(one.found for one in group if one.found is not None)
             *names, last = [one.low for one in group]
             said.append(
-                f"{', '.join(names)} and {last} are at most {rule.high}, each in {share:.1%} (± {error:.1%}) of "
-                "the rows or more, found and not promised"
+                f"{', '.join(names)} and {last} are at most {rule.high}, each in {share:.1%} (± {error:.1%}) "
+                "of the rows or more, found and not promised"
             )
     return said
 

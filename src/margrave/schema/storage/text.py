@@ -28,6 +28,8 @@ from margrave.schema.storage.months import names_months
 SPACES = "[ \u00a0\u202f]"
 """Blanks that part groups of digits: the space, the no-break space and the narrow no-break space."""
 DIGIT_MARKS = ".,'_ \u00a0\u202f\u2019"
+ROW_NUMBERS = "Unnamed: 0"
+"""The name of a first column that has none in a text file: that under which pandas reads it."""
 FIRST_YEAR_OF_TWO_DIGITS = 69
 """Years of two digits from here on are of the twentieth century, those below of the next, as in POSIX."""
 CLOCK = r"(?:[T ]|, )(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?P<second>:[0-9]{2}(?:\.[0-9]{1,9})?)?"
