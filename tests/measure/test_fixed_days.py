@@ -56,7 +56,7 @@ def fit(table: pa.Table, epsilon: float = 3.0, seed: int = 0, **options: object)
 
 
 def test_the_day_of_an_export_is_found_and_rows_agree() -> None:
-    for seed in (3, 6):
+    for seed in (0, 2):
         synthesis = fit(people(20_000), seed=seed)
         found = {rule.number: rule for rule in synthesis.schema.rules if isinstance(rule, Age)}
         assert (found["age"].date, found["age"].unit) == ("born", "years")

@@ -193,7 +193,7 @@ def sales(rows: int, seed: int = 0) -> pa.Table:
 
 
 def test_factors_zeros_and_shares_are_found_and_kept_to_the_cent() -> None:
-    schema, _, made = fit(sales(20_000), 3.0, seed=1)
+    schema, _, made = fit(sales(20_000), 3.0, seed=4)
     words = {
         "premium": "insured * rate / 100",
         "paid": "salary * bonus / 100",
@@ -254,7 +254,7 @@ QUOTIENTS = {
 
 
 def test_quotients_and_squares_are_found_and_kept_to_the_last_digit() -> None:
-    schema, asked, made = fit(health(20_000), 3.0)
+    schema, asked, made = fit(health(20_000), 3.0, seed=1)
     assert len(asked) == 1
     coded = {c.name: c.base_words for c in schema.columns if isinstance(c, Relative) and c.joint == "product"}
     assert coded == QUOTIENTS

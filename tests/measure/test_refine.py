@@ -11,7 +11,8 @@ import pytest
 from margrave import Synthesizer
 from margrave.measure.discovery.between.relations import nats_within
 from margrave.measure.discovery.numeric import REFINING, SHARES
-from margrave.measure.discovery.refine import combine_looks, split_cells
+from margrave.measure.discovery.refine import combine_looks, cut_faint_ends, split_cells
+from margrave.measure.discovery.values import Histogram
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.schema.columns import Relative
 
@@ -124,3 +125,50 @@ def test_no_number_comes_out_often_that_no_row_has_often() -> None:
     for name in ("pay", "people"):
         counts = drawn[name].value_counts()
         assert counts[counts.index > 100].max() < 8  # 57 to 124 rows had such numbers
+
+
+def _whole(first: int, noisy: list[float]) -> Histogram:
+    """Cells of a whole number each, with noise of ten rows."""
+    counts, none = np.array(noisy), np.zeros(len(noisy), dtype=np.bool_)
+    edges = np.arange(first, first + len(noisy) + 1.0)
+    return Histogram(edges, counts, np.full(len(noisy), 100.0), np.maximum(counts, 0.1), none, none)
+
+
+@pytest.mark.parametrize(
+    ("first", "noisy", "left"),
+    [
+        (-1, [14.0, 900.0, 800.0, 12.0, -8.0, 15.0], [0, 1]),
+        (-1, [14.0, 900.0, 40.0, 12.0, -8.0, 15.0], [0, 1]),  # a flag that is rare stays
+        (0, [3.0, 500.0, 510.0, 490.0, 9.0], [1, 2, 3]),
+        (0, [500.0, 400.0, 90.0, 40.0, 25.0, 15.0], [0, 1, 2, 3, 4, 5]),  # evident together
+        (0, [50.0, 70.0, 60.0, 5.0], [0, 1, 2, 3]),  # no number of many rows
+    ],
+)
+def test_behind_a_number_of_many_rows_none_is_made_up(
+    first: int, noisy: list[float], left: list[int]
+) -> None:
+    found = cut_faint_ends(_whole(first, noisy), 1.0)
+    assert (found.edges[:-1][found.weights > 0]).astype(int).tolist() == left
+
+
+def test_cells_of_several_numbers_are_not_cut_off() -> None:
+    found = _whole(0, [900.0, 800.0, 12.0])
+    wide = Histogram(
+        np.array([0.0, 1.0, 2.0, 1000.0]),
+        *(found.noisy, found.variances, found.weights),
+        found.alone,
+        found.atoms,
+    )
+    assert (cut_faint_ends(wide, 1.0).weights > 0).all()
+    assert (cut_faint_ends(found, 0.0).weights > 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:NOT PRIVATE")
+def test_numbers_that_noise_hides_are_missing_and_flags_have_two_values() -> None:
+    rng = np.random.default_rng(0)
+    few = np.where(rng.random(3_000) < 0.005, rng.integers(90, 432, 3_000).astype(float), np.nan)
+    table = pd.DataFrame({f"flag{place}": rng.integers(0, 2, 3_000) for place in range(8)} | {"speed": few})
+    run = Synthesizer("independent", epsilon=1.0, delta=1e-9, not_private_test_seed=0)
+    made = run.fit(table).sample(3_000, rng=0)
+    assert made["speed"].isna().all()
+    assert all(set(made[f"flag{place}"]) == {0, 1} for place in range(8))

@@ -204,7 +204,7 @@ def test_looks_at_single_values_lose_no_more_than_they_declare(adjacency: Adjace
         ("pay",), adjacency, k, ["the same row again", "extreme numbers", "no value at all"]
     )
     runs = [
-        fitting(data, "independent", ("pay",), adjacency, k, whole=False, epsilon=60.0)
+        fitting(data, "independent", ("pay",), adjacency, k, whole=False, epsilon=150.0)
         for data in (table, *others)
     ]
     tape, found = audited(*runs, rows=max(data.num_rows for data in (table, *others)))

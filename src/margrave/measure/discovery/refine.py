@@ -154,9 +154,9 @@ def cut_faint_ends(found: Histogram, unit: float) -> Histogram:
         return found
     first, last = int(many[0]), int(many[-1])
     single, weights = are_single(found.edges, unit), found.weights.copy()
-    for end, beside in ((slice(last + 1, None), last), (slice(0, first), first)):
+    behind = slice(last + 1 + (first == last), None)
+    for end, beside in ((behind, last), (slice(0, first), first)):
         noise = REST_DEVIATIONS * float(np.sqrt(found.variances[end].sum()))
         if single[end].all() and single[beside] and float(found.noisy[end].sum()) <= noise:
-            kept = slice(last + 2, None) if first == last and beside == last and end.stop is None else end
-            weights[kept] = 0.0
+            weights[end] = 0.0
     return dataclasses.replace(found, weights=weights)
