@@ -38,6 +38,8 @@ Reals = NDArray[np.float64]
 
 MIN_DISTINCT_SHARE = 0.9
 """Different values a row from which a column holds keys."""
+SURE_SHARE = 0.5
+"""Different values a row of which there have to be more for certain. Not measured."""
 MIN_NUMBERS = 0.1
 """Whole numbers in range a row from which they may be keys that come back: where there are fewer, draws take
 nearly all of them anyhow. Not measured."""
@@ -149,9 +151,10 @@ class KeyCounts:
             rows: How many rows are spoken of; `spread`, the standard deviation of that number.
         """
         doubt = EVIDENT * math.hypot(self.sigma, spread)
-        # Noise of the number of values and of the rows both blur the share; a wide blur decides nothing.
+        # Noise of the number of values and of the rows both blur the share; a wide blur decides nothing. A
+        # column that is taken for keys by mistake loses all that it says.
         least = MIN_DISTINCT_SHARE * rows
-        return doubt < least / 2 and float(self.noisy[0]) >= least - doubt
+        return doubt < least / 2 and float(self.noisy[0]) >= max(least - doubt, SURE_SHARE * rows + doubt)
 
     def fit_repeats(self, drawn: tuple[Reals, Reals], spread: float, listed: Sequence[float] = ()) -> Repeats:
         """In how many rows keys are; nothing where noise hides whether each is in one alone, or where even
