@@ -153,6 +153,14 @@ def test_a_column_of_classes_is_no_line_of_what_it_classes() -> None:
     assert asked == []
 
 
+def test_a_flag_is_on_no_line() -> None:
+    """It is .4536 times the stage, rounded, in every row; and as well half of it, or any share in between."""
+    stage = np.random.default_rng(0).integers(1, 4, ROWS)
+    schema, asked, _ = fit(pa.table({"stage": stage, "late": (stage > 1).astype(int)}), 4.0)
+    assert asked == []
+    assert not relations(schema)
+
+
 def test_rows_off_a_line_leave_it() -> None:
     """Half of the rows have another year: that is no rule of the table."""
     rng = np.random.default_rng(0)

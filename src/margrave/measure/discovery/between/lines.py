@@ -39,6 +39,9 @@ differences of columns on a line."""
 FEW_STEPS, FINER = 8.0, 4.0
 """Units in the middle 80 % of a column below which it is no line of one of more than FINER times as many:
 such columns hold classes of the other, if anything."""
+FEWEST_STEPS = 3.0
+"""Steps between the outer of these quantiles below which columns are passed over: a flag is on a line of any
+column that tells it, once that is rounded. Not measured."""
 LEAST_STEPS = 16.0
 """Least median of a column, in its units, to look at quotients of: below, rounding hides a factor."""
 AROUND = 0.15
@@ -103,7 +106,8 @@ def find_lines(columns: Sequence[Binned], most: int, fixed: Collection[str] = ()
         fixed: Names of columns that keep their own bins: no two of them are looked at.
     """
     told = [(c, _quantiles(c)) for c in columns if not isinstance(c, Temporal)]
-    held = [(column, at) for column, at in told if at is not None][:MOST_COLUMNS]
+    able = [(column, at) for column, at in told if at is not None and _steps(column, at) >= FEWEST_STEPS]
+    held = able[:MOST_COLUMNS]
     found: list[tuple[float, Line]] = []
     for one, other in combinations(held, 2):
         # The column of fewer steps shows constants where rounding hides those of the other one.
