@@ -141,7 +141,8 @@ def _whole(first: int, noisy: list[float]) -> Histogram:
         (-1, [14.0, 900.0, 40.0, 12.0, -8.0, 15.0], [0, 1]),  # a flag that is rare stays
         (0, [3.0, 500.0, 510.0, 490.0, 9.0], [1, 2, 3]),
         (0, [500.0, 400.0, 90.0, 40.0, 25.0, 15.0], [0, 1, 2, 3, 4, 5]),  # evident together
-        (0, [50.0, 70.0, 60.0, 5.0], [0, 1, 2, 3]),  # no number of many rows
+        (0, [900.0, 500.0, 35.0, -15.0, -20.0], [0, 1, 2, 3, 4]),  # the first of them alone
+        (0, [40.0, 45.0, 30.0, 5.0], [0, 1, 2, 3]),  # no number of many rows
     ],
 )
 def test_behind_a_number_of_many_rows_none_is_made_up(

@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 MOST_PARTS = 256
 """Parts that a cell is split into, at most."""
-MANY_DEVIATIONS = 8.0
+MANY_DEVIATIONS = 5.0
 """Deviations of noise from which a number has many rows. Not measured."""
 LEAST_LEFT = 1e-3
 """Least share of the rows that is expected beside those on single values. Not measured."""
@@ -154,9 +154,11 @@ def cut_faint_ends(found: Histogram, unit: float) -> Histogram:
         return found
     first, last = int(many[0]), int(many[-1])
     single, weights = are_single(found.edges, unit), found.weights.copy()
-    behind = slice(last + 1 + (first == last), None)
-    for end, beside in ((behind, last), (slice(0, first), first)):
-        noise = REST_DEVIATIONS * float(np.sqrt(found.variances[end].sum()))
-        if single[end].all() and single[beside] and float(found.noisy[end].sum()) <= noise:
+    cells = np.arange(len(found.noisy))
+    behind, before = cells[last + 1 + (first == last) :], cells[:first][::-1]
+    for end, beside in ((behind, last), (before, first)):
+        # However many of them are taken together, from the number of many rows outwards.
+        noise = REST_DEVIATIONS * np.sqrt(np.cumsum(found.variances[end]))
+        if single[end].all() and single[beside] and (np.cumsum(found.noisy[end]) <= noise).all():
             weights[end] = 0.0
     return dataclasses.replace(found, weights=weights)
