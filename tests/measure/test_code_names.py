@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from margrave import Integer, Schema, Synthesizer
+from margrave.cli.released import column_notes
 from margrave.measure.discovery.kinds import is_code_name
 from margrave.schema.columns import Categorical, Omitted
 
@@ -57,3 +58,9 @@ def test_row_numbers_without_a_name_are_left_out_unless_they_are_declared(tmp_pa
     declared = Schema([Integer(name="Unnamed: 0", lower=0, upper=5_999, missing=False)])
     kept = Synthesizer("independent", epsilon=3.0, delta=1e-9, schema=declared, not_private_test_seed=0)
     assert "Unnamed: 0" in kept.fit(path).sample_arrow().column_names
+
+
+def test_who_runs_it_reads_that_row_numbers_are_left_out(tmp_path: Path) -> None:
+    run = Synthesizer("independent", epsilon=3.0, delta=1e-9, not_private_test_seed=0)
+    notes = column_notes(run.fit(places(tmp_path)).release)
+    assert [note for note in notes if note.startswith("'Unnamed: 0' is left out: it has no name")]

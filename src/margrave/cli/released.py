@@ -162,10 +162,10 @@ def column_notes(release: Release) -> list[str]:
     found = [ranges] if ranges else []
     lists = lists_used([event.what for event in release.events])
     for column in release.schema.columns:
+        if isinstance(column, Omitted) and column.reason:
+            found.append(f"{column.name!r} is left out: {column.reason}")
         if column.name in release.declared_columns:
             continue
-        if isinstance(column, Omitted):
-            found.append(f"{column.name!r} is left out: {column.reason}")
         if isinstance(column, Identifier):
             named, more = name_shapes(column)
             shapes = " or ".join((*named, *([f"{more} more"] if more else [])))
