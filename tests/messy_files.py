@@ -233,11 +233,6 @@ def _unreadable() -> list[Messy]:
         Messy("empty.csv", b"", readable=False),
         Messy("remark_above.csv", f"# written by R, 2024\n{PLAIN}".encode(), readable=False),
         Messy("empty_line_above.csv", f"\n{PLAIN}".encode(), readable=False),
-        Messy(
-            "row_numbers.csv",
-            text([f"{n or ''},{row}" for n, row in enumerate(rows)]).encode(),
-            readable=False,
-        ),
         Messy("backslashes.csv", PLAIN.replace("Bath", '"Ba\\"th"').encode(), readable=False),
         Messy("total_below.csv", f"{PLAIN}60 rows\n".encode(), readable=False),
         Messy("utf32.csv", PLAIN.encode("utf-32"), readable=False),

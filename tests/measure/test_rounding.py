@@ -176,3 +176,17 @@ def test_where_noise_hides_all_there_is_no_common_step() -> None:
 
 def test_grids_finer_than_the_common_step_are_left_out() -> None:
     assert all_on(((5.0, 0.25), (1.0, 0.5), (0.1, 0.2)), 0.5) == ((5.0, 0.25), (1.0, 0.5), (0.5, 0.25))
+
+
+def test_steps_below_a_thousandth_hide_no_coarser_one_of_a_short_table() -> None:
+    """Two thousand whole numbers, of which noise in three more cells would hide that they are whole."""
+    full = steps_of(Real(name="x"), 100.0)
+    few = tuple(step for step in full if step >= 0.001)
+    rng, sigma, told = np.random.default_rng(0), 80.0, []
+    for steps in (full, few):
+        counts = np.zeros(len(steps) + 1)
+        counts[[steps.index(100.0), steps.index(10.0), steps.index(1.0)]] = 20.0, 180.0, 1_800.0
+        drawn = counts + rng.normal(0.0, sigma, (3_000, len(counts)))
+        told.append(np.mean([common_step(steps, noisy, sigma, 0.0) == 1.0 for noisy in drawn]))
+    assert told[0] > 0.5
+    assert told[0] > told[1] - 0.05

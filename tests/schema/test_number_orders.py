@@ -138,3 +138,13 @@ def test_a_chain_is_kept_and_given_and_missing_numbers_stay() -> None:
     found = keep_orders(encoded, schema, np.random.default_rng(5), {}, given, given)
     assert (found["a"].numbers == 25.0).all()
     assert (found["b"].numbers[there] >= 25.0).all()
+
+
+def test_columns_of_rules_that_were_declared_stay() -> None:
+    columns = [Real(name=name, edges=(0.0, 10.0, 20.0, 30.0), missing=False) for name in "abx"]
+    schema = Schema(tuple(columns), (Ordered("x", "a"), Ordered("a", "b", share=(0.99, 0.01))))
+    encoded = _rows(schema, a=[2] * 200, b=[0] * 200, x=[0] * 200)
+    numbers = {"a": np.full(200, 25.0), "b": np.full(200, 5.0), "x": np.full(200, 1.0)}
+    found = keep_orders(encoded, schema, np.random.default_rng(6), {}, numbers, {})
+    assert (found["a"].numbers == 25.0).all()
+    assert (found["b"].numbers >= 25.0).all()

@@ -330,11 +330,10 @@ def rest_of(marginal: NoisyMarginal, column: Column, totals: Sequence[tuple[floa
 def leave_out_rest(marginal: NoisyMarginal, column: Listed) -> tuple[NoisyMarginal, Listed]:
     """The marginal and the column without a code for values that are not listed, where noise may be all.
 
-    That is where all listed values are far from what it takes to be listed. Of a column that nearly always is
-    missing, and of which no value is known, the others are missing too.
     Else rows would be drawn with "(other)" in a column of two values, in as many as there is noise. A row
-    that does hold another value gets the first code, so that the most frequent value comes first; or it is
-    missing where that is the only code. Post-processing of released numbers.
+    that does hold another value gets the first code, or is missing where that is the only one; so it is done
+    where all listed values are far from what it takes to be listed. Of a column that nearly always is
+    missing, and of which no value is known, the others are missing too. Post-processing of released numbers.
 
     Args:
         marginal: A released one-way marginal, of `rest_of`.
@@ -352,9 +351,4 @@ def leave_out_rest(marginal: NoisyMarginal, column: Listed) -> tuple[NoisyMargin
     if likely or max(rest, 0.0) + spread > MOST_REST * rows:
         return marginal, column
     values, sigmas = np.delete(marginal.values, code), np.delete(marginal.sigmas, code)
-    listed = list(column.values or ())
-    first = int(np.argmax(values[: len(listed)])) if listed else 0
-    order = [first, *(place for place in range(len(values)) if place != first)]
-    ranked = tuple(listed[place] for place in order[: len(listed)])
-    kept = dataclasses.replace(column, other=None, values=ranked)
-    return NoisyMarginal(marginal.clique, values[order], sigmas[order]), kept
+    return NoisyMarginal(marginal.clique, values, sigmas), dataclasses.replace(column, other=None)
