@@ -11,6 +11,7 @@ import pytest
 
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
+from margrave.measure.discovery.numeric import SHARES
 from margrave.measure.discovery.values import (
     MOST_NUMBERS,
     Atom,
@@ -24,7 +25,7 @@ from margrave.measure.discovery.values import (
     round_numbers,
     split_atoms,
 )
-from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.accountants import ZCDP, event_rho
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.schema.columns import Binned, Date, Integer, Moment, Real
@@ -310,3 +311,38 @@ def test_rows_just_above_zero_stand_out_whatever_noise_is_beside_them() -> None:
     assert find_spikes(edges, noisy, 36.0, 0.0) == [(5e-324, 1e-4)]
     evident = np.where(np.arange(7) < 3, [500.0, 480.0, 520.0, 0, 0, 0, 0], noisy)
     assert (5e-324, 1e-4) not in find_spikes(edges, evident, 36.0, 0.0)
+
+
+def test_all_looks_at_single_values_keep_within_their_share() -> None:
+    """However many it takes to come to single floats."""
+    rng = np.random.default_rng(9)
+    held = rng.normal(size=12)
+    values = np.where(rng.random(ROWS) < 0.7, rng.choice(held, ROWS), rng.normal(size=ROWS))
+    _, ledger = _discovered(pa.table({"x": values}))
+    spent = {"detail": Fraction(0), "atoms": Fraction(0)}
+    looks = 0
+    for event in ledger.events:
+        kind = event.what.split(" of ")[0]
+        if kind in spent:
+            spent[kind] += event_rho(event)
+            looks += kind == "atoms"
+    assert looks > 3
+    most = spent["detail"] * SHARES["atoms"] / SHARES["detail"]
+    assert 0.9 * float(most) < float(spent["atoms"]) < 1.001 * float(most)
+
+
+def test_between_declared_bounds_no_number_is_cut_off() -> None:
+    rng = np.random.default_rng(11)
+    values = np.where(rng.random(4_000) < 0.999, rng.integers(0, 2, 4_000), 40)
+    near = Schema([Integer(name="x", lower=0, upper=50, missing=False)])
+    column = _discovered(pa.table({"x": values}), declared=near)[0]["x"]
+    assert isinstance(column, Binned)
+    low, _, weights = _weights(column)
+    assert (weights[low >= 2] > 0).any()
+    low, _, weights = _weights(_binned(_discovered(pa.table({"x": values % 40}))[0]["x"]))
+    assert not (weights[low >= 2] > 0).any()
+
+
+def _binned(column: object) -> Binned:
+    assert isinstance(column, Binned)
+    return column

@@ -12,6 +12,7 @@ import pytest
 
 from margrave.engines.counts import Counts
 from margrave.engines.memory import open_source
+from margrave.measure.curator import Curator
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.measure.mechanisms.partition import leave_out_rest, search_values, threshold
 from margrave.privacy.accounting.accountants import ZCDP
@@ -19,7 +20,9 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Listed
+from margrave.schema.constraints.rules import Determines
 from margrave.schema.encode import encode_column
+from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
 
 SIGMA = 20
@@ -153,3 +156,24 @@ def test_where_values_are_hardly_listed_there_may_be_others() -> None:
     for least, kept in ((80.0, True), (100.0, False)):
         marginal = NoisyMarginal(("x",), np.array([5_000.0, least, 0.0]), np.array([9.0, 9.0, 20.0]))
         assert (leave_out_rest(marginal, column)[1].other is not None) == kept
+
+
+def test_columns_that_rules_speak_of_keep_the_code_of_other_values() -> None:
+    rng = np.random.default_rng(0)
+    ward = rng.choice(["a", "b"], 6_000)
+    table = pa.table({"ward": ward, "house": [{"a": "x", "b": "y"}[one] for one in ward.tolist()]})
+    columns = (Categorical(name="ward"), Categorical(name="house"))
+    for rules, kept in (((), False), ((Determines("ward", "house"),), True)):
+        source, _ = open_source(table)
+        ledger = Ledger(
+            epsilon=20.0,
+            delta=1e-6,
+            neighbours=Neighbours(),
+            accountant=ZCDP(),
+            partition_delta=Fraction(1, 10**7),
+        )
+        schema = Curator(source, ledger, SeededSource(0)).discover(Schema(columns, rules), ledger.total / 3)
+        column = schema["ward"]
+        assert isinstance(column, Listed)
+        assert column.values == ("a", "b")
+        assert (column.other is not None) == kept
