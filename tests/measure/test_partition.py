@@ -19,7 +19,7 @@ from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.release import NoisyMarginal
-from margrave.schema.columns import Categorical, Listed
+from margrave.schema.columns import Categorical, Integer, Listed
 from margrave.schema.constraints.rules import Determines
 from margrave.schema.encode import encode_column
 from margrave.schema.schema import Schema
@@ -161,8 +161,9 @@ def test_where_values_are_hardly_listed_there_may_be_others() -> None:
 def test_columns_that_rules_speak_of_keep_the_code_of_other_values() -> None:
     rng = np.random.default_rng(0)
     ward = rng.choice(["a", "b"], 6_000)
-    table = pa.table({"ward": ward, "house": [{"a": "x", "b": "y"}[one] for one in ward.tolist()]})
-    columns = (Categorical(name="ward"), Categorical(name="house"))
+    houses = [{"a": "x", "b": "y"}[one] for one in ward.tolist()]
+    table = pa.table({"ward": ward, "house": houses, "age": rng.integers(0, 99, 6_000)})
+    columns = (Categorical(name="ward"), Categorical(name="house"), Integer(name="age"))
     for rules, kept in (((), False), ((Determines("ward", "house"),), True)):
         source, _ = open_source(table)
         ledger = Ledger(
