@@ -66,12 +66,8 @@ def unique_numbers(
         rows: The rows whose numbers are to differ.
     """
     found = whole_numbers(bins, column, rng)
-    for _ in range(UNIQUE_ROUNDS):
-        again = rows[_find_repeats(found[rows])]
-        if not len(again):
-            return found
-        found[again] = whole_numbers(bins[again], column, rng)
-    found[rows] = _move_apart(found[rows], column)
+    if not _redraw_repeats(found, rows, bins, column, rng):
+        found[rows] = _move_apart(found[rows], column)
     return found
 
 
@@ -105,13 +101,25 @@ def repeated_numbers(
         return found
     # The number of a key is that of its first row.
     head = np.concatenate(heads)
-    for _ in range(UNIQUE_ROUNDS):
-        again = head[_find_repeats(found[head])]
-        if not len(again):
-            break
-        found[again] = whole_numbers(bins[again], column, rng)
+    _redraw_repeats(found, head, bins, column, rng)
     found[rows] = found[head][owners]
     return found
+
+
+def _redraw_repeats(
+    found: NDArray[np.int64], rows: NDArray[np.intp], bins: Bins, column: Whole, rng: np.random.Generator
+) -> bool:
+    """Draw numbers of some rows that were drawn before again, from the same bin and in place, a few times.
+
+    Returns:
+        Whether all of these rows differ then.
+    """
+    for _ in range(UNIQUE_ROUNDS):
+        again = rows[_find_repeats(found[rows])]
+        if not len(again):
+            return True
+        found[again] = whole_numbers(bins[again], column, rng)
+    return False
 
 
 def _find_repeats(values: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -21,7 +21,7 @@ from margrave.schema.calendar import FAR, HOUR, MINUTE, NO_PART, TICKS, Instant,
 from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Temporal, Time, Whole
 from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins, running_weights
-from margrave.schema.constraints.orders import list_orders
+from margrave.schema.constraints.orders import choose_moving, find_ends, list_orders
 from margrave.schema.constraints.rules import CalendarRule, DatePart, DateRule, Elapsed, Ordered, find_ruled
 from margrave.schema.cycles import Cycle
 from margrave.schema.encoded import Codes, Encoded
@@ -447,22 +447,9 @@ class _Rows:
         A date moves between all that it is to be after and before; where these contradict each other, as they
         may until another one has moved, after the former.
         """
-        moving: dict[str, list[Ordered]] = {}
-        for rule in orders:
-            free = [name for name in rule.names if self._may_move(name)]
-            if free:
-                moving.setdefault(free[0], []).append(rule)
-        for name, own in moving.items():
+        for name, own in choose_moving(orders, self._may_move).items():
             date = self.read(name)
-            low, high = np.full(len(date.numbers), -FAR), np.full(len(date.numbers), FAR)
-            for rule in own:
-                other = self.read(rule.low if name == rule.high else rule.high)
-                numbers = other.numbers.astype(np.int64)
-                if name == rule.high:
-                    low = np.where(other.absent, low, np.maximum(low, numbers))
-                else:
-                    high = np.where(other.absent, high, np.minimum(high, numbers))
-            high = np.where(low > high, FAR, high)
+            low, high = find_ends(name, own, self.read, len(date.numbers), FAR)
             wrong = ~date.absent & ((date.numbers < low) | (date.numbers > high)) & self._open(name)
             rows = np.flatnonzero(wrong)
             self._move(name, rows, low[rows], high[rows])

@@ -7,7 +7,7 @@ that has, so that it stays as near to what the model said as the order allows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,11 +48,7 @@ def keep_orders(
     fixed = find_ruled(schema.rules) | set(given)
     fixed |= {base for column in schema.columns if isinstance(column, Relative) for base in column.bases}
     fixed |= {name for rule in schema.rules if isinstance(rule, CalendarRule) for name in rule.names}
-    moving: dict[str, list[Ordered]] = {}
-    for rule in orders:
-        free = [name for name in rule.names if name not in fixed and _has_bins(schema, name)]
-        if free:
-            moving.setdefault(free[0], []).append(rule)
+    moving = choose_moving(orders, lambda name: name not in fixed and _has_bins(schema, name))
     names = dict.fromkeys(name for own in moving.values() for rule in own for name in rule.names)
     found = {
         name: drawn[name] if name in drawn else _draw(encoded, schema, rng, numbers, name) for name in names
@@ -67,6 +63,46 @@ def list_orders(schema: Schema, of_numbers: bool) -> list[Ordered]:
     """The orders that were found: those between dates or moments, or all others."""
     found = [rule for rule in schema.rules if isinstance(rule, Ordered) and rule.found is not None]
     return [one for one in found if isinstance(take_own(schema[one.low]), Date | Moment) != of_numbers]
+
+
+def choose_moving(orders: Sequence[Ordered], may_move: Callable[[str], bool]) -> dict[str, list[Ordered]]:
+    """The columns that are drawn anew where an order is broken, and the orders that each is held to.
+
+    Args:
+        orders: Of which each holds the first of its columns that may move; none where neither may.
+        may_move: Whether a column may.
+    """
+    moving: dict[str, list[Ordered]] = {}
+    for rule in orders:
+        free = [name for name in rule.names if may_move(name)]
+        if free:
+            moving.setdefault(free[0], []).append(rule)
+    return moving
+
+
+def find_ends(
+    name: str, orders: Sequence[Ordered], read: Callable[[str], Drawn], rows: int, far: float
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Least and greatest numbers that orders leave a column, both of shape [rows] and of the type of `far`.
+
+    Where they contradict each other, as they may until another column has moved, the greatest is `far`.
+
+    Args:
+        name: The column.
+        orders: What it is held to.
+        read: The numbers of any other column.
+        rows: How many rows there are.
+        far: A number that is further out than all.
+    """
+    low, high = np.full(rows, -far), np.full(rows, far)
+    for rule in orders:
+        other = read(rule.low if name == rule.high else rule.high)
+        numbers = other.numbers.astype(low.dtype)
+        if name == rule.high:
+            low = np.where(other.absent, low, np.maximum(low, numbers))
+        else:
+            high = np.where(other.absent, high, np.minimum(high, numbers))
+    return low, np.where(low > high, far, high)
 
 
 def describe_found(rules: Sequence[Rule]) -> list[str]:
@@ -118,14 +154,7 @@ def _move(
     """A column between all that it is to be above and below; above, where these contradict each other."""
     column, absent = schema[name], found[name].absent
     assert isinstance(column, Binned)  # noqa: S101 - see `_has_bins`
-    low, high = np.full(len(absent), -np.inf), np.full(len(absent), np.inf)
-    for rule in own:
-        other = found[rule.low if name == rule.high else rule.high]
-        if name == rule.high:
-            low = np.where(other.absent, low, np.maximum(low, other.numbers))
-        else:
-            high = np.where(other.absent, high, np.minimum(high, other.numbers))
-    high = np.where(low > high, np.inf, high)
+    low, high = find_ends(name, own, found.__getitem__, len(absent), np.inf)
     made = found[name].numbers.copy()
     rows = np.flatnonzero(~absent & ((made < low) | (made > high)))
     if len(rows):
