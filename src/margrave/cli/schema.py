@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -168,7 +167,6 @@ OFTEN_NO_DATES = {"admission", "death", "diagnosed", "died", "discharge", "hire"
 taken for one beside a word of DATES only.
 """
 BIRTHDAYS = {"birthdate", "birthday", "dob"}
-WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 def propose_declarations(columns: Sequence[Column]) -> list[str]:
@@ -182,14 +180,11 @@ def propose_declarations(columns: Sequence[Column]) -> list[str]:
         >>> propose_declarations([Unknown(name="visit_note")])
         ["'visit_note' may be free text: declare it as omitted, and it costs nothing"]
     """
-    words = {column.name: _split_words(column.name) for column in columns}
+    from margrave.schema.columns.base import split_words
+
+    words = {column.name: split_words(column.name) for column in columns}
     found = [line for column in columns if (line := _propose_column(column, words[column.name]))]
     return found + _propose_formats(columns, words) + _propose_orders(columns, words)
-
-
-def _split_words(name: str) -> tuple[str, ...]:
-    """The words that a name is made of, in lower case: "birthDate" and "birth_date" have two."""
-    return tuple(word.lower() for word in WORDS.findall(name))
 
 
 def _propose_column(column: Column, words: tuple[str, ...]) -> str:

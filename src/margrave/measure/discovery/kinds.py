@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -38,6 +37,7 @@ from margrave.schema.columns import (
     Time,
     Unknown,
 )
+from margrave.schema.columns.base import split_words
 from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
@@ -388,9 +388,8 @@ CODE_WORDS = frozenset(
 
 def is_code_name(name: str) -> bool:
     """Whether a column's name, which is public, says that its whole numbers are codes, as "LocID" does."""
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name)
-    words = [word.lower() for word in words]
-    return bool(words) and (words[-1] in CODE_WORDS or words[-2:] in (["postal", "code"], ["zip", "code"]))
+    words = split_words(name)
+    return bool(words) and (words[-1] in CODE_WORDS or words[-2:] in (("postal", "code"), ("zip", "code")))
 
 
 def _count_later_months(noisy: NDArray[np.float64], evident: float) -> float:

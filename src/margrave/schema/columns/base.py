@@ -5,6 +5,7 @@ Columns that are left out of a release.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
@@ -12,6 +13,13 @@ from typing import ClassVar, final
 from margrave.errors import SchemaError, invalid
 
 Scalar = str | int | float | bool
+
+WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+
+def split_words(name: str) -> tuple[str, ...]:
+    """The words that a column's name is made of, in lower case: "birthDate" and "birth_date" have two."""
+    return tuple(word.lower() for word in WORDS.findall(name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
