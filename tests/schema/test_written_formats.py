@@ -10,14 +10,12 @@ from margrave.errors import SchemaError
 from margrave.schema.columns import Date, Duration, Integer, Real
 from margrave.schema.encode import encode
 from margrave.schema.schema import Schema
+from margrave.schema.storage.date_votes import DATE_VOTES, choose_date_format, vote_on_dates
 from margrave.schema.storage.numbers import AFFIXES, NUMBER_VOTES, choose_number_format, vote_on_numbers
 from margrave.schema.storage.spelling import (
-    DATE_VOTES,
     SPELLINGS,
-    choose_date_format,
     rewrite_column,
     spellings,
-    vote_on_dates,
     write_format,
 )
 from margrave.schema.storage.text import date_format, number_format
@@ -102,6 +100,15 @@ DATES = {
     "01/31/2020 11:05:00 PM": ("/", "month", 4, "padded", "half"),
     "9/30/1990 0:00:00": ("/", "month", 4, "bare", "bare"),
     "31.01.2020 23:05": (".", "day", 4, "padded", "wide"),
+    "28MAR2013": ("%d%b%Y", "JAN", "neither", "wide"),
+    "08MAR2013:05:11:57": ("%d%b%Y", "JAN", "padded", "colon"),
+    "28mar2013": ("%d%b%Y", "jan", "neither", "wide"),
+    "08-Mar-13": ("%d-%b-%y", "Jan", "padded", "wide"),
+    "8-May-2013": ("%d-%b-%Y", "May", "bare", "wide"),
+    "March 8, 2013": ("%b %d, %Y", "January", "bare", "wide"),
+    "Sep 28 2013 1:05 PM": ("%b %d %Y", "Jan", "neither", "half"),
+    "2013-Mar-28": ("%Y-%b-%d", "Jan", "neither", "wide"),
+    "10/Oct/2000:13:55:36": ("%d/%b/%Y", "Jan", "neither", "colon"),
 }
 NO_DATES = (
     "29.02.2023",
@@ -117,6 +124,12 @@ NO_DATES = (
     "001/2/2020",
     "1/2/202",
     "192.168.1.1",
+    "31.01.2020:23:05",
+    "30FEB2013",
+    "28MAX2013",
+    "March 2013",
+    "28MAR2013:25:00",
+    "A28MAR2013",
 )
 
 
@@ -199,6 +212,15 @@ def test_the_format_is_chosen_that_most_numbers_fit(texts: list[str], found: obj
         (["31.01.2020 13:15"], "%d.%m.%Y"),
         (["9/30/1990 0:00:00", "10/1/1990 0:00:00"], "%-m/%-d/%Y %-H"),
         (["9/30/1990 0:00:00", "10/1/1990 14:00:00", "10/1/1990 15:00:00"], "%-m/%-d/%Y %-H"),
+        (["28MAR2013", "03JUL2013"], "%d%^b%Y"),
+        (["28mar2013", "03jul2013"], "%d%#b%Y"),
+        (["28-Mar-13", "3-Jul-13", "28-Mar-13"], "%-d-%b-%y"),
+        (["March 28, 2013", "July 3, 2013"], "%B %-d, %Y"),
+        (["May 28, 2013", "March 28, 2013"], "%B %d, %Y"),  # May is as well a long name as a short one
+        (["May 28, 2013", "Mar 28, 2013"], "%b %d, %Y"),
+        (["28MAR2013:05:11:57", "03JUL2013:13:43:51"], "%d%^b%Y:%H"),
+        (["Mar 28 2013 5:11AM", "Jul 3 2013 1:43PM"], "%b %-d %Y %p"),
+        (["28 Mar 2013", "03 Jul 2013", "31/01/2020"], "%d %b %Y"),
     ],
 )
 def test_the_format_is_chosen_that_most_dates_fit(texts: list[str], found: str) -> None:

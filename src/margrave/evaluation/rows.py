@@ -41,9 +41,10 @@ from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.queries import readings
 from margrave.schema.schema import Schema
+from margrave.schema.storage.date_votes import choose_date_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import choose_number_format
-from margrave.schema.storage.spelling import SPELLINGS, choose_date_format, spellings
+from margrave.schema.storage.spelling import SPELLINGS, spellings
 
 if TYPE_CHECKING:
     from margrave.protocols import Engine, Source

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from margrave.schema.columns.listed import FALSITIES
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.censored import MARKS, vote_on_censored
+from margrave.schema.storage.date_votes import written_dates
 from margrave.schema.storage.months import are_months
 from margrave.schema.storage.numbers import are_written_numbers
-from margrave.schema.storage.spelling import written_dates
 
 TRUTHS = tuple(FALSITIES)
 """How the truth values of a column are spelt, by the word for true."""

@@ -42,6 +42,7 @@ from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
 from margrave.schema.storage.clock_numbers import MAX_NOISE, choose_clock_format
+from margrave.schema.storage.date_votes import choose_date_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import (
     CERTAIN_DEVIATIONS,
@@ -53,7 +54,6 @@ from margrave.schema.storage.numbers import (
 from margrave.schema.storage.spelling import (
     SHORTEST,
     SPELLINGS,
-    choose_date_format,
     choose_time_spelling,
 )
 from margrave.schema.storage.text import number_format

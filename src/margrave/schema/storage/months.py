@@ -24,7 +24,7 @@ POINTED = MONTH_VOTES.index("%m.%Y")
 
 def names_months(written: str | None) -> bool:
     """Whether a format is one of dates that names a year and a month and no day, as in "%m/%Y"."""
-    fields = set(re.findall(r"%[-^]?([a-zA-Z])", written or ""))
+    fields = set(re.findall(r"%[-^#]?([a-zA-Z])", written or ""))
     return bool(fields & set("Yy")) and bool(fields & set("mbB")) and "d" not in fields
 
 

@@ -16,10 +16,8 @@ Reading looks at each cell on its own, so it changes no count by more than the c
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -35,143 +33,13 @@ from margrave.schema.storage.clock_numbers import (
     spell_clock,
     vote_on_clock,
 )
+from margrave.schema.storage.date_votes import DATE_VOTES, LEAST_BARE, vote_on_dates
 from margrave.schema.storage.months import MONTH_VOTES, move_to_first_days, names_months, vote_on_months
 from margrave.schema.storage.numbers import NUMBER_VOTES, vote_on_numbers
-from margrave.schema.storage.text import (
-    CLOCK,
-    FIRST_YEAR_OF_TWO_DIGITS,
-    HALF,
-    NumberFormat,
-    TextFormat,
-    date_format,
-    get_group,
-    number_format,
-)
+from margrave.schema.storage.text import NumberFormat, TextFormat, date_format, number_format
 
 Places = NDArray[np.int64]
 Truths = NDArray[np.bool_]
-
-DATE_MARKS = ("/", ".", "-")
-ORDERS = ("day", "month", "either", "year")
-"""What stands first in a date: a day, since the number is no month; a month, since the second is none; one of
-them; the year."""
-PADDINGS = ("padded", "bare", "neither")
-"""Whether days and months below 10 have a zero in front; a date without any such does not tell."""
-HOURS = ("wide", "half", "bare")
-"""How a time behind a date has its hours: in two digits, or of no time; with AM or PM; of 24 in one digit."""
-DATE_VOTES = tuple(product(DATE_MARKS, ORDERS, (4, 2), PADDINGS, HOURS))
-"""The classes of dates: mark, order, digits of the year, padding, and how hours are written."""
-LEAST_BARE = 0.1
-"""Share of the dates, or times, with an hour in one digit from which hours are taken to be written so below
-10."""
-DATE_PARTS = (
-    r"^(?P<one>[0-9]{4}|[0-9]{1,2})(?P<mark>[/.-])(?P<two>[0-9]{1,2})(?P<again>[/.-])"
-    rf"(?P<three>[0-9]{{4}}|[0-9]{{1,2}})(?P<time>{CLOCK}{HALF})?$"
-)
-
-
-def vote_on_dates(texts: Any) -> Places:
-    """The class in DATE_VOTES of each text that is a date, with a time or without, -1 for others: [texts].
-
-    Dates as ISO 8601 has them are no such texts. Years of two digits behind a point or a hyphen are read
-    only where day and month have two digits each, since other numbers are written so as well.
-
-    Args:
-        texts: An Arrow array of text without nulls.
-    """
-    return _date_places(pc.extract_regex(texts.cast(pa.large_string()), DATE_PARTS))
-
-
-def written_dates(texts: Any) -> tuple[Truths, Truths]:
-    """Which texts are dates in some format, and which of these have a time: both of shape [texts]."""
-    parts = pc.extract_regex(texts.cast(pa.large_string()), DATE_PARTS)
-    return _date_places(parts) >= 0, _truths(pc.not_equal(get_group(parts, "time"), ""))
-
-
-def _date_places(parts: Any) -> Places:
-    texts = {name: get_group(parts, name) for name in ("one", "two", "three", "mark")}
-    first, second, third = (_numbers(texts[name]) for name in ("one", "two", "three"))
-    lengths = {name: _numbers(pc.utf8_length(text)) for name, text in texts.items()}
-    ahead, mark = lengths["one"] == 4, texts["mark"]
-    mark_place = _numbers(
-        pc.fill_null(pc.index_in(mark, value_set=pa.array(DATE_MARKS, pa.large_string())), 0)
-    )
-    century = np.where(third >= FIRST_YEAR_OF_TWO_DIGITS, 1900, 2000)
-    year = np.where(ahead, first, np.where(lengths["three"] == 2, century + third, third))
-    day_first, month_first = clock.are_days(year, second, first), clock.are_days(year, first, second)
-    order = np.select([ahead, day_first & month_first, day_first], [3, 2, 0], 1)
-    sound = _truths(pc.is_valid(parts)) & _truths(pc.equal(mark, get_group(parts, "again")))
-    sound &= (year > 0) & _is_clock(parts)
-    short = ~ahead & (lengths["three"] == 2)
-    wide = (lengths["one"] == 2) & (lengths["two"] == 2)
-    sound &= np.where(
-        ahead,
-        clock.are_days(year, second, third) & (lengths["three"] <= 2),
-        (day_first | month_first) & ((short & (wide | (mark_place == 0))) | (lengths["three"] == 4)),
-    )
-    small = np.where(ahead, third, first), np.where(ahead, lengths["three"], lengths["one"])
-    zero = ((small[0] < 10) & (small[1] == 2)) | ((second < 10) & (lengths["two"] == 2))
-    bare = (small[1] == 1) | (lengths["two"] == 1)
-    padding = np.select([bare, zero], [1, 0], 2)
-    half = _truths(pc.not_equal(get_group(parts, "half"), ""))
-    one_digit = _numbers(pc.utf8_length(get_group(parts, "hour"))) == 1
-    hours = np.select([half, one_digit], [1, 2], 0)
-    found = mark_place
-    sizes = ((order, ORDERS), (short.astype(np.int64), (4, 2)), (padding, PADDINGS), (hours, HOURS))
-    for place, classes in sizes:
-        found = found * len(classes) + place
-    return np.where(sound, found, -1)
-
-
-def _is_clock(parts: Any) -> Truths:
-    """Whether the time of day behind a date, if there is one, is one of 24 hours or of 12."""
-    hour, minute = (_numbers(get_group(parts, name)) for name in ("hour", "minute"))
-    second = _numbers(pc.utf8_slice_codeunits(get_group(parts, "second"), 1, 3))
-    half = _truths(pc.not_equal(get_group(parts, "half"), ""))
-    hours = np.where(half, (hour >= 1) & (hour <= 12), hour < 24)
-    return np.asarray(hours & (minute < 60) & (second < 60))
-
-
-def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
-    """The format that most dates fit. Where no date tells day from month, a month before "/", else a day.
-
-    This is post-processing of released counts.
-
-    Args:
-        votes: Noisy counts of DATE_VOTES, shape [votes].
-        evident: From how many cells a class is taken to occur.
-    """
-    seen = np.where(votes > evident, votes, 0.0)
-    # Where no class alone is evident all that fit a format speak for it, in deviations of the noise of their
-    # sum; those without a half day or a bare hour, as most dates have no hour.
-    hidden = not seen.any()
-    plain = np.array([vote[4] == "wide" for vote in DATE_VOTES])
-    clear = np.where(plain, votes, 0.0) if hidden else seen
-
-    def count(fits: Callable[[Any], bool]) -> float:
-        places = [place for place, vote in enumerate(DATE_VOTES) if fits(vote)]
-        cells = int(plain[places].sum()) if hidden else 1
-        return float(clear[places].sum()) / math.sqrt(max(cells, 1))
-
-    scores: dict[tuple[str, str, int], float] = {}
-    for mark, year in product(DATE_MARKS, (4, 2)):
-        for order in ("month", "day", "year") if mark == "/" else ("day", "month", "year"):
-            allowed = (order,) if order == "year" else (order, "either")
-            scores[mark, order, year] = count(
-                lambda vote, m=mark, y=year, a=allowed: vote[0] == m and vote[2] == y and vote[1] in a  # type: ignore[misc]
-            )
-    mark, order, year = max(scores, key=lambda one: scores[one])
-    bare = "-" if count(lambda vote: vote[3] == "bare") > count(lambda vote: vote[3] == "padded") else ""
-    fields = {"d": f"%{bare}d", "m": f"%{bare}m", "y": "%Y" if year == 4 else "%y"}
-    letters = {"day": "dmy", "month": "mdy", "year": "ymd"}[order]
-    hours = {name: count(lambda vote, n=name: vote[4] == n) for name in HOURS}  # type: ignore[misc]
-    if hidden:
-        ending = ""
-    elif hours["half"] > hours["wide"] + hours["bare"]:
-        ending = " %p"
-    else:
-        ending = " %-H" if hours["bare"] > LEAST_BARE * sum(hours.values()) else ""
-    return mark.join(fields[letter] for letter in letters) + ending
 
 
 def rewrite_column(array: Any, read: str, written: str, name: str = "") -> Any:

@@ -32,15 +32,17 @@ ROW_NUMBERS = "Unnamed: 0"
 """The name of a first column that has none in a text file: that under which pandas reads it."""
 FIRST_YEAR_OF_TWO_DIGITS = 69
 """Years of two digits from here on are of the twentieth century, those below of the next, as in POSIX."""
-CLOCK = r"(?:[T ]|, )(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?P<second>:[0-9]{2}(?:\.[0-9]{1,9})?)?"
+CLOCK = r"(?P<gap>[T :]|, )(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?P<second>:[0-9]{2}(?:\.[0-9]{1,9})?)?"
 HALF = r"(?: ?(?P<half>[AaPp])\.?[Mm]\.?)?"
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-MONTH_NAMES = ("%b", "%B", "%^b")
-"""Fields of months in words: Jan, January and JAN in output; in input any of these will do."""
+MONTH_NAMES = ("%b", "%B", "%^b", "%#b")
+"""Fields of months in words: Jan, January, JAN and jan in output; in input any of these will do."""
 MONTH_FIELDS = ("%m", "%-m", *MONTH_NAMES)
+CLOCK_ENDINGS = (" %p", " %-H", ":%H")
+"""What may stand behind a date format, for the times behind its dates."""
 CENTS = 17
 """Most significant digits of a number that are written in groups; larger ones are written without."""
 
@@ -211,11 +213,13 @@ class DateFormat:
         pattern: Of the date alone.
         half: Whether times of day behind it are written in hours of 12, with AM or PM.
         short: Whether hours of 24 below 10 are written in one digit.
+        gap: What stands between a date and its time.
     """
 
     pattern: str
     half: bool = False
     short: bool = False
+    gap: str = " "
 
     def read(self, texts: Any) -> tuple[Any, Any]:
         """Texts in ISO form where they are dates of this format, perhaps with a time, and which are.
@@ -234,7 +238,7 @@ class DateFormat:
         get = partial(get_group, parts)
         sound, month = pc.is_valid(parts), get("month")
         if self._month_field() not in ("%m", "%-m"):
-            month = _number_months(month)
+            month = number_months(month)
         first = pa.scalar("01", pa.large_string())
         day = first if names_months(self.pattern) else _two_digits(get("day"))
         date = join_texts("-", _full_year(get("year")), _two_digits(month), day)
@@ -264,7 +268,7 @@ class DateFormat:
         values = {"%d": day, "%m": month, "%Y": year, "%y": year[2:]}
         values |= {"%-d": str(int(day)), "%-m": str(int(month))}
         name = MONTHS[int(month) - 1]
-        values |= {"%B": name, "%b": name[:3], "%^b": name[:3].upper()}
+        values |= {"%B": name, "%b": name[:3], "%^b": name[:3].upper(), "%#b": name[:3].lower()}
         written = "".join(values.get(part, part) for part in _parts(self.pattern))
         clock = rest[1:]
         if self.half and clock:
@@ -273,12 +277,12 @@ class DateFormat:
             clock = f"{short}{clock[2:]} {'PM' if int(clock[:2]) >= 12 else 'AM'}"
         elif self.short and clock:
             clock = f"{int(clock[:2])}{clock[2:]}"
-        return f"{written} {clock}" if rest else written
+        return f"{written}{self.gap}{clock}" if rest else written
 
 
 def _parts(pattern: str) -> list[str]:
     """A date format cut into its fields and what stands between them."""
-    return [part for part in re.split(r"(%[-^]?[a-zA-Z])", pattern) if part]
+    return [part for part in re.split(r"(%[-^#]?[a-zA-Z])", pattern) if part]
 
 
 def are_joined(pattern: str) -> bool:
@@ -287,7 +291,7 @@ def are_joined(pattern: str) -> bool:
     return any(one and two for one, two in pairwise(numeric))
 
 
-def _number_months(words: Any) -> Any:
+def number_months(words: Any) -> Any:
     """The numbers of months that are named by English words, as text; empty where there is no name."""
     short = pc.utf8_lower(pc.utf8_slice_codeunits(words, 0, 3))
     known = pa.array([name[:3].lower() for name in MONTHS], short.type)
@@ -318,19 +322,20 @@ def date_format(pattern: str, param: str) -> DateFormat:
 
     Args:
         pattern: Such as "%d.%m.%Y", "%-m/%-d/%y", "%d-%b-%Y", "%Y%m%d" or "%m/%Y"; with " %p" behind where
-            times of day have AM or PM, or " %-H" where their hours have no leading zeros.
+            times of day have AM or PM, " %-H" where their hours have no leading zeros, or ":%H" where a colon
+            stands before them, as in 28MAR2013:05:11.
         param: What the pattern is, for the error.
 
     Raises:
         InputError: It is none.
     """
-    given, half, short = pattern, pattern.endswith(" %p"), pattern.endswith(" %-H")
-    pattern = pattern.removesuffix(" %p" if half else " %-H")
+    given, ending = pattern, next((end for end in CLOCK_ENDINGS if pattern.endswith(end)), "")
+    pattern = pattern.removesuffix(ending)
     parts = _parts(pattern)
     kinds = {"%d": "d", "%-d": "d", "%Y": "y", "%y": "y", **dict.fromkeys(MONTH_FIELDS, "m")}
     fields = sorted(kinds.get(part, "?") for part in parts if part.startswith("%"))
     between = "".join(part for part in parts if not part.startswith("%"))
-    timed_months = (half or short) and names_months(pattern)
+    timed_months = bool(ending) and names_months(pattern)
     named = fields in (["d", "m", "y"], ["m", "y"]) and not timed_months
     if not named or re.search(r"[0-9a-zA-Z%]", between):
         remedy = (
@@ -338,7 +343,7 @@ def date_format(pattern: str, param: str) -> DateFormat:
             "without a day '%Y-%m'."
         )
         raise InputError(invalid(param, "a date format of %d, %m and %Y", remedy, got=given))
-    return DateFormat(pattern, half, short)
+    return DateFormat(pattern, ending == " %p", ending == " %-H", ":" if ending == ":%H" else " ")
 
 
 LOCALES: dict[str, dict[str, str]] = {
@@ -384,9 +389,9 @@ class TextFormat:
             point unless another is given. It is optional in cells.
         dates: How dates are written, as in "%d.%m.%Y": %d, %m and %Y or %y, in any order with any marks
             between, and %-d, %-m where output shall have no leading zeros; or English names of months, %b for
-            Jan, %^b for JAN, %B for January. A time of day may follow a date;
-            " %p" at the end means that output has hours of 12, with AM or PM, and " %-H" hours without a
-            leading zero.
+            Jan, %^b for JAN, %#b for jan, %B for January. A time of day may follow a date;
+            " %p" at the end means that output has hours of 12, with AM or PM, " %-H" hours without a
+            leading zero, and ":%H" a colon before them.
             None means as ISO 8601 has them, 2024-12-31; such dates are always read.
         columns: Formats of single columns by name: an example of a number, as in "$1,234.50", "1.234,5 €" or
             "32%"; a date format as in "%m/%d/%y", "%Y%m%d" or "%Y-%m"; or "text" for cells that are taken as
