@@ -17,8 +17,11 @@ import pyarrow as pa
 
 from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, invalid
+from margrave.schema.columns import Column, Temporal, Time
+from margrave.schema.columns.relative import take_own
 from margrave.schema.storage import clock
 from margrave.schema.storage.clock_numbers import MIDNIGHT, MINUTE
+from margrave.schema.storage.date_numbers import LATEST
 from margrave.schema.storage.forms import MAX_EXACT_FLOAT
 
 MIN_INEXACT_NUMBER = float(1 << 52)
@@ -232,20 +235,66 @@ def _finite(column: Any) -> Any:
     return ibis.ifelse(absent, ibis.null("float64"), value + 0.0)
 
 
-def read_clock_numbers(column: Stored) -> Stored:
-    """Numbers that stand for times of day, as `schema.storage.clock_numbers.read_clock` reads them; a column
-    that stores something else as it is.
+def has_number_format(column: Column) -> bool:
+    """Whether a column is one of times of day, or of dates, that are written as numbers."""
+    own = take_own(column)
+    return isinstance(own, Temporal) and own.as_number
+
+
+def read_number_format(stored: Stored, column: Column) -> Stored:
+    """Numbers that stand for times of day or dates, as `schema.storage.clock_numbers.read_clock` and
+    `schema.storage.date_numbers.read_date_numbers` read them; what is stored as something else as it is.
     """
-    if column.form not in ("int", "uint", "float") or clock.is_temporal(column.kind):
-        return column
-    sound = column.value.between(0, MIDNIGHT)
-    if column.form == "float":
-        sound = sound & (column.value == column.value.floor().cast("float64"))
-    whole = ibis.ifelse(sound, column.value, ibis.null(column.value.type())).cast("int64")
+    plain = stored.form in ("int", "uint", "float") and not clock.is_temporal(stored.kind)
+    own = take_own(column)
+    if not plain or not isinstance(own, Temporal) or not own.as_number:
+        return stored
+    if isinstance(own, Time):
+        value = _read_clock(_whole_up_to(stored, MIDNIGHT))
+    else:
+        value = _read_dates(_whole_up_to(stored, 99_999_999), own.has_months)
+    return dataclasses.replace(stored, kind=pa.int64(), form="int", value=value)
+
+
+def _whole_up_to(stored: Stored, most: int) -> Any:
+    """Whole numbers from 0 to a bound, null for all others."""
+    sound = stored.value.between(0, most)
+    if stored.form == "float":
+        sound = sound & (stored.value == stored.value.floor().cast("float64"))
+    return ibis.ifelse(sound, stored.value, ibis.null(stored.value.type())).cast("int64")
+
+
+def _read_dates(whole: Any, months: bool) -> Any:
+    """Days since 1970-01-01 of numbers that are dates, or months, null for the rest."""
+    day = whole * 0 + 1 if months else whole % 100
+    year, month = (_divide(whole, 100), whole % 100)
+    if not months:
+        year, month = _divide(whole, 10_000), _divide(whole, 100) % 100
+    first, next_first = (_first_day(year, month, later) for later in (0, 1))
+    sound = (year >= 1) & (year <= LATEST) & (month >= 1) & (month <= 12) & (day >= 1)
+    return ibis.ifelse(sound & (first + day <= next_first), first + day - 1, ibis.null("int64"))
+
+
+def _first_day(year: Any, month: Any, later: int) -> Any:
+    """Days from 1970-01-01 to the first day of a month, or of one so many months later."""
+    # Years that begin in March have their leap day at the end; a month of it has 30.6 days on average.
+    months = year * 12 + month + (later - 3)
+    begun = _divide(months, 12)
+    leaps = _divide(begun, 4) - _divide(begun, 100) + _divide(begun, 400)
+    return begun * 365 + leaps + _divide(months % 12 * 153 + 2, 5) - 719_468
+
+
+def _divide(value: Any, unit: int) -> Any:
+    """A whole number from 0 to 10^9 in units, rounded down. Other than `floor_divide` it has the value once,
+    so that expressions made of several such steps stay short."""
+    return (value / unit).floor().cast("int64")
+
+
+def _read_clock(whole: Any) -> Any:
+    """Microseconds since midnight of numbers that are times of day, null for the rest."""
     minute = take_rest(whole, 100)
     ticks = take_rest(floor_divide(whole, 100) * 60 + minute, 24 * 60) * MINUTE
-    value = ibis.ifelse(minute < 60, ticks, ibis.null("int64"))
-    return dataclasses.replace(column, kind=pa.int64(), form="int", value=value)
+    return ibis.ifelse(minute < 60, ticks, ibis.null("int64"))
 
 
 def _days(column: Any) -> Any:

@@ -39,11 +39,12 @@ from margrave.engines.ibis.engine import PushdownEngine, draw_rows, fetch_rows, 
 from margrave.engines.ibis.expressions import (
     MIN_INEXACT_NUMBER,
     Stored,
+    has_number_format,
     interval,
     is_text,
     multiple,
     place_in_cycle,
-    read_clock_numbers,
+    read_number_format,
     store_column,
     text_bytes,
     whole,
@@ -51,7 +52,7 @@ from margrave.engines.ibis.expressions import (
 from margrave.engines.memory import MemorySource
 from margrave.engines.streaming.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Relative, Time
+from margrave.schema.columns import Binned, Column, Relative
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison, take_own
 from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode, in_usual_form
@@ -60,7 +61,7 @@ from margrave.schema.profile import PROFILE, profile
 from margrave.schema.queries import count_numbers, count_repeats, grids, histogram, places_in_cycle
 from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
-from margrave.schema.storage.spelling import spellings
+from margrave.schema.storage.spelling import NUMBER_VOTERS, spellings
 
 
 def open_table(table: Any, choose: Choose = all_columns) -> tuple[PushdownSource, Frame]:
@@ -293,7 +294,7 @@ class PushdownSource(PrivateRows):
         [spellings].
         """
         held = self._stored_column(column)
-        votes = read == "clock format" and held.form in ("int", "uint", "float")
+        votes = read in NUMBER_VOTERS and held.form in ("int", "uint", "float")
         if held.form != "text" and not (votes and not pa.types.is_temporal(held.kind)):
             return Counts(spellings(pa.array([], held.kind), read, column))
         return self._weigh_values(column, lambda array: spellings(array, read, column))
@@ -419,7 +420,7 @@ class PushdownSource(PrivateRows):
         """
         encode(read_table(self._schema.empty_table())[0], schema)  # refuses what does not fit
         columns = [schema[name] for name in schema.domain.names]
-        source = self.read_as([take_own(column) for column in schema.columns if _has_clock_numbers(column)])
+        source = self.read_as([take_own(column) for column in schema.columns if has_number_format(column)])
         table, values = self._select_values([source._read_as(column) for column in columns])
         codings = [
             code_column(column, held, self._distinct) for column, held in zip(columns, values, strict=True)
@@ -460,7 +461,7 @@ class PushdownSource(PrivateRows):
             self._table, name, kind, backend, pa.types.is_timestamp(kind) and kind.tz is not None
         )
         written = self._written.get(name)
-        return stored if written is None or written.read != "time" else read_clock_numbers(stored)
+        return stored if written is None else read_number_format(stored, written)
 
     def _distinct(self, name: str) -> tuple[Any, NDArray[np.int64]]:
         """The distinct values of a column in their storage form, null among them, and their rows."""
@@ -513,12 +514,6 @@ class PushdownSource(PrivateRows):
 
     def __repr__(self) -> str:
         return f"PushdownSource({list(self._schema.names)})"
-
-
-def _has_clock_numbers(column: Column) -> bool:
-    """Whether a column is of times of day that are written as numbers."""
-    own = take_own(column)
-    return isinstance(own, Time) and bool(own.format)
 
 
 def _weigh_look(look: Callable[[Any], NDArray[np.int64]], values: Any, rows: NDArray[np.int64]) -> Counts:

@@ -38,11 +38,14 @@ from margrave.schema.columns import (
     Boolean,
     Categorical,
     Column,
+    Date,
+    Integer,
     Listed,
     Moment,
     Omitted,
     Real,
     Relative,
+    Temporal,
     Time,
     Unknown,
 )
@@ -484,13 +487,16 @@ class Discovery:
             column.name in self._guessed,
         )
         known, marginal = NumericDiscovery(self._source, column, *looks).run()
-        if isinstance(known, Time) and not isinstance(column, Time):
-            self._source = self._source.read_as([known])
         if not isinstance(known, Binned):
             return known, marginal
+        wanted = needs(column)
+        if isinstance(known, (Date, Time)) and not isinstance(column, Temporal):
+            self._source = self._source.read_as([known])
+            # Weekdays are asked for in place of how many different numbers there are.
+            wanted |= {"weekdays"} if isinstance(known, Date) and not known.has_months else set()
         ask = functools.partial(self._look, every_row=False)
-        known = find_cycles(known, self._source, ask, unit, SHARES, needs(column))
-        if may_be_keys(column):
+        known = find_cycles(known, self._source, ask, unit, SHARES, wanted)
+        if may_be_keys(column) and isinstance(known, Integer):
             cost = unit * SHARES["distinct"]
             self._tell(f"distinct values of {known.name}")
             known = find_keys(known, self._source, self._gaussian, cost, rows_of(self._totals)[1])

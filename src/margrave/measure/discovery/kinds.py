@@ -1,7 +1,7 @@
 """What a noisy profile says about a column: its kind where that is open, and whether values are missing.
 
 settle_format, settle_months: in which format its numbers, dates or months are written, by votes of its cells.
-ask_for_clock: whether whole numbers are times of day, by votes of their cells.
+ask_for_clock, ask_for_dates: whether whole numbers are times of day, or dates, by votes of their cells.
 as_written: how the numbers, censored results and missing values of a text column are written, by votes of its
 cells.
 
@@ -17,7 +17,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
 from margrave.schema.storage.clock_numbers import MAX_NOISE, choose_clock_format
+from margrave.schema.storage.date_numbers import OCTAVES, choose_date_number_format
 from margrave.schema.storage.date_votes import choose_date_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import (
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 
 FullLook = Callable[[str, Callable[[], NDArray[np.int64]], Fraction, bool], tuple[NDArray[np.float64], float]]
 """What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
+
+Instant = TypeVar("Instant", Date, Time)
 
 UNASKED = (("", 0.0),)
 """What stands for the censored results of a column as long as it is not asked which these are."""
@@ -225,8 +228,13 @@ def price_clock(
     """
     lower, upper = ends
     may_be = lower >= 0 and CLOCK_ENDS[0] <= upper <= CLOCK_ENDS[1] and upper - lower >= CLOCK_WIDTH
+    return _price_votes(unit, rows, sigma) if isinstance(column, Integer) and may_be else Fraction(0)
+
+
+def _price_votes(unit: Fraction, rows: float, sigma: Callable[[Fraction], float]) -> Fraction:
+    """What votes on whole numbers cost, no more than they need; 0 where noise hides what they say."""
     cost = unit * CLOCK_WEIGHT
-    if not isinstance(column, Integer) or not may_be or sigma(cost) > MAX_NOISE * rows:
+    if sigma(cost) > MAX_NOISE * rows:
         return Fraction(0)
     needed = min((CLOCK_FINE * sigma(cost) / rows) ** 2, 1.0)
     return cost * Fraction(max(math.ceil(needed * 4096), 1), 4096)
@@ -251,16 +259,60 @@ def ask_for_clock(column: Binned, source: Source, look: FullLook, cost: Fraction
     noisy, sigma = look(f"times of day of {column.name}", exact, cost, False)
     pointed = isinstance(column, SpeltNumber) and bool(column.spelling)
     found = choose_clock_format(noisy, sigma, False, pointed)
-    if not found:
-        return None
-    return Time(
+    return _as_written_in(Time, column, found) if found else None
+
+
+def price_dates(
+    column: Binned,
+    ends: tuple[float, float],
+    unit: Fraction,
+    rows: float,
+    sigma: Callable[[Fraction], float],
+) -> Fraction:
+    """What it costs to ask whether whole numbers are dates; 0 where they are not or noise hides it.
+
+    Args:
+        column: Of numbers.
+        ends: The powers of two between which nearly all of them are, as released.
+        unit: rho of a look of weight 1.
+        rows: A released guess of the row count.
+        sigma: Standard deviation of the noise that a cost buys.
+    """
+    may_be = any(low <= ends[0] and ends[1] <= high for low, high in OCTAVES.values())
+    return _price_votes(unit, rows, sigma) if isinstance(column, Integer) and may_be else Fraction(0)
+
+
+def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Date | None:
+    """The column of dates that whole numbers are, as in 20240229 for 2024-02-29, or None.
+
+    **Privacy.** As `ask_for_clock`, by DATE_NUMBER_VOTES.
+
+    Args:
+        column: Of whole numbers.
+        source: The private table.
+        look: Prices, records and adds the noise.
+        cost: rho of the look.
+    """
+
+    def exact() -> NDArray[np.int64]:
+        return source.spellings(column.name, "date number").reveal()
+
+    noisy, sigma = look(f"dates of {column.name}", exact, cost, False)
+    pointed = isinstance(column, SpeltNumber) and bool(column.spelling)
+    found = choose_date_number_format(noisy, sigma, pointed)
+    return _as_written_in(Date, column, found) if found else None
+
+
+def _as_written_in(kind: type[Instant], column: Binned, written: str) -> Instant:
+    """A column of dates or times in a format, of which nothing else is known than of the one of numbers."""
+    return kind(
         name=column.name,
         bins=column.bins,
         binning=column.binning,
         rare=column.rare,
         missing=column.missing,
         mark=column.mark,
-        format=found,
+        format=written,
         strict=False,
     )
 

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.bins import cut_by, merge_rare
-from margrave.measure.discovery.kinds import ask_for_clock, find_time_spelling, price_clock
+from margrave.measure.discovery.kinds import (
+    ask_for_clock,
+    ask_for_dates,
+    find_time_spelling,
+    price_clock,
+    price_dates,
+)
 from margrave.measure.discovery.occupancy import (
     expected_counts,
     keep_near,
@@ -158,7 +164,8 @@ class NumericDiscovery:
         sigma: Standard deviation of the noise that a cost of rho buys.
         text: Whether the column is text, as the profile has told.
         today: The day on which the run began.
-        guessed: Whether its kind was found, so that whole numbers may turn out to be times of day.
+        guessed: Whether its kind was found, so that whole numbers may turn out to be times of day, or dates.
+        bounds: Weight of the look at the range of dates.
     """
 
     source: Source
@@ -173,14 +180,17 @@ class NumericDiscovery:
     text: bool
     today: datetime.date
     guessed: bool = False
+    bounds: Fraction = SHARES["bounds"]
 
     def run(self) -> tuple[Column, NoisyMarginal]:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
         if self.column.edges is not None and not self.column.provisional:
             return self._merge_declared()
         start = self._first_looks()
-        if isinstance(start, Time):
-            return dataclasses.replace(self, source=self.source.read_as([start]), column=start).run()
+        if not isinstance(start, _Range):
+            # Of dates the range is looked at once more, in place of a closer look at that of the numbers.
+            source, bounds = self.source.read_as([start]), FINER_BOUNDS_WEIGHT
+            return dataclasses.replace(self, source=source, column=start, bounds=bounds).run()
         seen = self._details(start.edges, start.counts, start.multiples.step)
         if self._is_hidden(start.bounds, seen):
             name, mark = self.column.name, self.column.mark
@@ -336,8 +346,7 @@ class NumericDiscovery:
 
     def _even(self, edges: Array) -> Array:
         """Counts expected of cells of which nothing is known: the same in each."""
-        cells = len(edges) - 1
-        return np.full(cells, self._rows(None) / cells)
+        return np.full(len(edges) - 1, self._rows(None) / (len(edges) - 1))
 
     def _cells(self, edges: Array) -> NDArray[np.int64]:
         """Rows without a reading, and rows by cell: each row is in exactly one. **Not private.**
@@ -378,9 +387,9 @@ class NumericDiscovery:
         grids = released_grids(column, multiples.steps, multiples.noisy, multiples.sigma, *seen)
         return all_on(grids, multiples.step) if multiples.step > 0 else grids
 
-    def _first_looks(self) -> _Range | Time:
+    def _first_looks(self) -> _Range | Time | Date:
         """Cells of the look at the column's values and the counts expected of them, after looks at bounds
-        and multiples; or the column of times of day that whole numbers turn out to be."""
+        and multiples; or the column of times of day, or of dates, that whole numbers turn out to be."""
         low, high = self._ends()
         if isinstance(self.column, Time):
             edges = np.unique(np.rint(np.linspace(max(low, 0.0), min(high, float(DAY)), TIME_CELLS + 1)))
@@ -404,7 +413,7 @@ class NumericDiscovery:
             edges, counts = add_end(edges, spread_counts(start.coarse, start.counts, edges))
         return dataclasses.replace(start, edges=edges, coarse=edges, counts=counts)
 
-    def _numbers(self) -> _Range | Time:
+    def _numbers(self) -> _Range | Time | Date:
         """Cells over the range of the numbers: to powers of two, then, far from zero, more closely."""
         whole = isinstance(self.column, Whole)
         if is_narrow(self.column):
@@ -415,6 +424,10 @@ class NumericDiscovery:
         bounds, rows = BoundsLook(first, noisy, sigma), self._rows(noisy)
         counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
         start, stop = trimmed_range(counts, share_outside(counts, sigma))
+        priced = self.unit, rows, self.sigma
+        dates = price_dates(self.column, (first[start], first[stop]), *priced) * self.guessed
+        if dates and (found := ask_for_dates(self.column, self.source, self.look, dates)):
+            return found
         if stop - start <= FEW_OCTAVES and first[start] * first[stop] > 0:
             low, high = self._ends()
             place = max(float(first[start]), low), min(float(first[stop]), high)
@@ -427,10 +440,10 @@ class NumericDiscovery:
             return _Range(np.arange(lower, upper + 1), coarse, counts, bounds=bounds)
         first_cell, end = trimmed_range(counts, SPARSE_SHARE)
         inner = float(np.clip(coarse[first_cell], lower, upper)), float(np.clip(coarse[end], lower, upper))
-        cost = price_clock(self.column, inner, self.unit, rows, self.sigma) if self.guessed else Fraction(0)
+        cost = price_clock(self.column, inner, *priced) * self.guessed
         if cost and (clock := ask_for_clock(self.column, self.source, self.look, cost)):
             return clock
-        weight = SHARES["grids"] - cost / self.unit
+        weight = SHARES["grids"] - (dates + cost) / self.unit
         multiples = self._multiples(max(abs(lower), abs(upper)), count_zeros(coarse, counts), weight)
         fineness = choose_fineness(rows, self._sigma())
         edges = refined_edges(lower, upper, whole, near, fineness, inner)
@@ -507,8 +520,8 @@ class NumericDiscovery:
         if len(edges) <= PLACE_CELLS:  # each whole number has a cell already
             return np.array([lower, upper]), np.array([rows]), (0, 1)
         noisy, sigma = self._first(edges, FINER_BOUNDS_WEIGHT)
-        cells = len(edges) - 1
-        counts, _ = expected_counts(noisy, sigma, np.full(cells, rows / cells), leave=LEAVE_CELL)
+        even = np.full(len(noisy), rows / len(noisy))
+        counts, _ = expected_counts(noisy, sigma, even, leave=LEAVE_CELL)
         return edges, counts, trimmed_range(counts, share_outside(counts, sigma))
 
     def _calendar(self) -> tuple[Array, Array, Array]:
@@ -528,7 +541,7 @@ class NumericDiscovery:
         near = self._overlap(years, tick)
         years, prior = years[near], np.append(year_prior(), 0.0)[near][:-1]
         coarse = years
-        share = SHARES["bounds"] / 2 if clock else SHARES["bounds"]
+        share = self.bounds / 2 if clock else self.bounds
         noisy, sigma = self._first(years * tick, share)
         prior = prior / prior.sum()
         counts, _ = expected_counts(noisy, sigma, self._rows(noisy) * prior, leave=LEAVE_CELL)

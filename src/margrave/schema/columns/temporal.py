@@ -14,7 +14,8 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.binned import Binned, Whole
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock
-from margrave.schema.storage.clock_numbers import MINUTE
+from margrave.schema.storage.clock_numbers import MINUTE, is_clock_format
+from margrave.schema.storage.date_numbers import is_date_number_format
 from margrave.schema.storage.spelling import SPELLINGS
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -50,6 +51,11 @@ class Temporal(Whole):
                 )
             )
         return found
+
+    @property
+    def as_number(self) -> bool:
+        """Whether its dates, or times of day, are written as numbers, as in 20240229 and 517."""
+        return is_clock_format(self.format) or (self.read == "date" and is_date_number_format(self.format))
 
     def spell_step(self, step: float) -> str:
         """A grid's step for reading, as in 1 d or 00:15:00."""

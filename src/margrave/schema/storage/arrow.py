@@ -40,6 +40,7 @@ from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.clock_numbers import clock_numbers, holds_numbers
+from margrave.schema.storage.date_numbers import POINT, date_numbers
 from margrave.schema.storage.spelling import respelt, write_format
 
 
@@ -313,13 +314,14 @@ def _decode_binned(
     # A missing value is drawn in the first bin like any other, and the mask hides what was drawn.
     bins = np.where(absent, 0, codes).astype(np.int64)
     textual = bool(column.format) and (kind is None or forms.is_text_type(kind))
-    textual &= kind is not None or not holds_numbers(column.format)
+    textual &= kind is not None or not _holds_numbers(column)
     if isinstance(column, Whole):
         drawn = _draw_whole(bins, absent, column, rng) if drawn is None else drawn
         if textual:
             return _write_values(pa.array(drawn, mask=absent), column)
-        if isinstance(column, Time) and column.format and not (kind is not None and clock.is_temporal(kind)):
-            return _numbers(clock_numbers(drawn, column.format), absent, column, kind)
+        as_number = isinstance(column, Temporal) and column.as_number
+        if as_number and not (kind is not None and clock.is_temporal(kind)):
+            return _numbers(_write_numbers(drawn, column), absent, column, kind)
         if _is_temporal(column, kind):
             return temporal_array(pa.array(drawn, mask=absent), column, kind)
         return _numbers(drawn, absent, column, kind)
@@ -329,6 +331,18 @@ def _decode_binned(
     if textual:
         return _write_values(pa.array(drawn, mask=absent), column)
     return _numbers(drawn, absent, column, kind)
+
+
+def _holds_numbers(column: Binned) -> bool:
+    """Whether dates or times of day are plain numbers, without zeros in front or a point."""
+    if not isinstance(column, Temporal) or not column.as_number:
+        return False
+    return (column.read == "date" and POINT not in str(column.format)) or holds_numbers(column.format)
+
+
+def _write_numbers(drawn: NDArray[np.int64], column: Whole) -> NDArray[np.int64]:
+    """Times of day or dates as the numbers that stand for them: shape [rows]."""
+    return (clock_numbers if isinstance(column, Time) else date_numbers)(drawn, column.format or "")
 
 
 def _draw_whole(bins: Any, absent: Any, column: Whole, rng: np.random.Generator) -> Any:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,12 @@ from margrave.schema.storage.clock_numbers import (
     read_clock,
     spell_clock,
     vote_on_clock,
+)
+from margrave.schema.storage.date_numbers import (
+    DATE_NUMBER_VOTES,
+    is_date_number_format,
+    read_date_numbers,
+    vote_on_date_numbers,
 )
 from margrave.schema.storage.date_votes import DATE_VOTES, LEAST_BARE, vote_on_dates
 from margrave.schema.storage.months import MONTH_VOTES, move_to_first_days, names_months, vote_on_months
@@ -55,7 +62,8 @@ def rewrite_column(array: Any, read: str, written: str, name: str = "") -> Any:
     if read == "time":
         return array if clock.is_temporal(array.type) else _read_clock(normal)
     if not forms.is_text(normal):
-        return array
+        numbers = read == "date" and is_date_number_format(written) and not clock.is_temporal(array.type)
+        return _read_dates(normal, written) if numbers else array
     style = number_style(written) if read == "number" else date_format(written, "format")
     usual = style.read(normal.dictionary)[0].dictionary_encode()
     indices = pc.take(usual.indices, normal.indices)
@@ -72,6 +80,12 @@ def _read_clock(normal: Any) -> Any:
     usual = pa.array([clock.time_text(tick) for tick in ticks.tolist()], pa.large_string())
     read = pc.if_else(pa.array(sound), usual, normal.dictionary.cast(pa.large_string())).dictionary_encode()
     return pa.DictionaryArray.from_arrays(pc.take(read.indices, normal.indices), read.dictionary)
+
+
+def _read_dates(normal: Any, written: str) -> Any:
+    """Days of numbers that are dates."""
+    days, sound = read_date_numbers(forms.numbers(normal)[0], written)
+    return pa.array(days, mask=~sound)
 
 
 def number_style(written: str) -> NumberFormat:
@@ -106,6 +120,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "month format": MONTH_VOTES,
     "censored": CENSORED_VOTES,
     "clock format": CLOCK_VOTES,
+    "date number": DATE_NUMBER_VOTES,
 }
 """The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
 offset from UTC counts as +00:00. Numbers go by their digits behind the point, "" for more of them and for
@@ -123,20 +138,20 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
     """Cells of text by how their moment, time, number or mark is spelt: shape [spellings]. **Not private.**
 
     A cell is counted once at most: one that is no such text, such as a date or a typed value, is not; nor is
-    a missing one, but among those of censored results. Numbers vote on formats of times of day as texts do.
+    a missing one, but among those of censored results. Numbers vote on times of day and dates as texts do.
 
     Args:
         array: An Arrow array.
         read: "moment", "time", "number", "mark" or "censored"; or "number format", "date format",
-            "month format" or "clock format".
+            "month format", "clock format" or "date number".
         name: The column's name, for the error.
     """
     known = SPELLINGS[read]
     temporal = clock.is_temporal(array.type)
     array = forms.normal(array, name)
     if not forms.is_text(array):
-        asked = read == "clock format" and not temporal
-        places = vote_on_clock(forms.numbers(array)[0]) if asked else np.zeros(0, dtype=np.int64)
+        asked = read in NUMBER_VOTERS and not temporal
+        places = NUMBER_VOTERS[read](forms.numbers(array)[0]) if asked else np.zeros(0, dtype=np.int64)
         return np.bincount(places[places >= 0], minlength=len(known)).astype(np.int64)
     codes, distinct = forms.texts(array)
     # The code of a missing value is -1, which picks the last place.
@@ -153,6 +168,13 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
     return np.bincount(places[codes], minlength=len(known) + 1)[:-1].astype(np.int64)
 
 
+NUMBER_VOTERS: dict[str, Callable[[NDArray[Any]], NDArray[np.int64]]] = {
+    "clock format": vote_on_clock,
+    "date number": vote_on_date_numbers,
+}
+"""Finds the class of each number among those that say what numbers stand for, in any storage."""
+
+
 def _number_places(distinct: Any) -> NDArray[np.int64]:
     """The place in SPELLINGS of each text that is a number, -1 for other text: shape [texts]."""
     values, _ = forms.parse(distinct)
@@ -163,10 +185,10 @@ def _number_places(distinct: Any) -> NDArray[np.int64]:
     return np.where(np.isnan(values), -1, places)
 
 
-def _clock_places(distinct: Any) -> NDArray[np.int64]:
-    """The place in CLOCK_VOTES of each text that is a whole number, -1 for other text: shape [texts]."""
+def _number_vote_places(distinct: Any, read: str) -> NDArray[np.int64]:
+    """The vote of each text that is a whole number, -1 for other text: shape [texts]."""
     values, text = forms.parse(distinct)
-    return vote_on_clock(np.where(text, np.nan, values))
+    return NUMBER_VOTERS[read](np.where(text, np.nan, values))
 
 
 def _places(distinct: Any, known: tuple[str, ...]) -> NDArray[np.int64]:
@@ -182,7 +204,7 @@ PLACES: dict[str, Callable[[Any], NDArray[np.int64]]] = {
     "date format": vote_on_dates,
     "month format": vote_on_months,
     "censored": vote_on_censored,
-    "clock format": _clock_places,
+    **{read: partial(_number_vote_places, read=read) for read in NUMBER_VOTERS},
 }
 """Finds the place of each text among the spellings of a reading, -1 for none."""
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.clock_numbers import is_clock_format
+from margrave.schema.storage.date_numbers import POINT, is_date_number_format
 from margrave.schema.storage.months import names_months
 
 SPACES = "[ \u00a0\u202f]"
@@ -41,8 +42,8 @@ MONTHS = (
 MONTH_NAMES = ("%b", "%B", "%^b", "%#b")
 """Fields of months in words: Jan, January, JAN and jan in output; in input any of these will do."""
 MONTH_FIELDS = ("%m", "%-m", *MONTH_NAMES)
-CLOCK_ENDINGS = (" %p", " %-H", ":%H")
-"""What may stand behind a date format, for the times behind its dates."""
+DATE_ENDINGS = (" %p", " %-H", ":%H", POINT)
+"""What may stand behind a date format: for the times behind its dates, or for a point behind digits."""
 CENTS = 17
 """Most significant digits of a number that are written in groups; larger ones are written without."""
 
@@ -214,12 +215,14 @@ class DateFormat:
         half: Whether times of day behind it are written in hours of 12, with AM or PM.
         short: Whether hours of 24 below 10 are written in one digit.
         gap: What stands between a date and its time.
+        point: Whether a date of digits alone is written as a number with a point, as in 20240229.0.
     """
 
     pattern: str
     half: bool = False
     short: bool = False
     gap: str = " "
+    point: bool = False
 
     def read(self, texts: Any) -> tuple[Any, Any]:
         """Texts in ISO form where they are dates of this format, perhaps with a time, and which are.
@@ -260,7 +263,8 @@ class DateFormat:
             "%Y": "(?P<year>[0-9]{4})",
             "%y": "(?P<year>[0-9]{2})",
         }
-        return "".join(names.get(part) or re.escape(part) for part in _parts(self.pattern))
+        found = "".join(names.get(part) or re.escape(part) for part in _parts(self.pattern))
+        return rf"{found}(?:\.0*)?" if self.point else found
 
     def write(self, text: str) -> str:
         """A date in ISO form, a time of day behind it included, as this format has it."""
@@ -269,7 +273,7 @@ class DateFormat:
         values |= {"%-d": str(int(day)), "%-m": str(int(month))}
         name = MONTHS[int(month) - 1]
         values |= {"%B": name, "%b": name[:3], "%^b": name[:3].upper(), "%#b": name[:3].lower()}
-        written = "".join(values.get(part, part) for part in _parts(self.pattern))
+        written = "".join(values.get(part, part) for part in _parts(self.pattern)) + POINT * self.point
         clock = rest[1:]
         if self.half and clock:
             hour = (int(clock[:2]) + 11) % 12 + 1
@@ -323,27 +327,29 @@ def date_format(pattern: str, param: str) -> DateFormat:
     Args:
         pattern: Such as "%d.%m.%Y", "%-m/%-d/%y", "%d-%b-%Y", "%Y%m%d" or "%m/%Y"; with " %p" behind where
             times of day have AM or PM, " %-H" where their hours have no leading zeros, or ":%H" where a colon
-            stands before them, as in 28MAR2013:05:11.
+            stands before them, as in 28MAR2013:05:11; "%Y%m%d" and "%Y%m" with ".0" behind for 20240229.0.
         param: What the pattern is, for the error.
 
     Raises:
         InputError: It is none.
     """
-    given, ending = pattern, next((end for end in CLOCK_ENDINGS if pattern.endswith(end)), "")
+    given, ending = pattern, next((end for end in DATE_ENDINGS if pattern.endswith(end)), "")
     pattern = pattern.removesuffix(ending)
     parts = _parts(pattern)
     kinds = {"%d": "d", "%-d": "d", "%Y": "y", "%y": "y", **dict.fromkeys(MONTH_FIELDS, "m")}
     fields = sorted(kinds.get(part, "?") for part in parts if part.startswith("%"))
     between = "".join(part for part in parts if not part.startswith("%"))
-    timed_months = bool(ending) and names_months(pattern)
+    timed_months = ending not in ("", POINT) and names_months(pattern)
+    pointless = ending == POINT and not is_date_number_format(pattern)
     named = fields in (["d", "m", "y"], ["m", "y"]) and not timed_months
-    if not named or re.search(r"[0-9a-zA-Z%]", between):
+    if not named or pointless or re.search(r"[0-9a-zA-Z%]", between):
         remedy = (
             "Try '%d.%m.%Y', '%m/%d/%Y', '%d/%m/%y' or, with English names of months, '%d %b %Y'; for months "
             "without a day '%Y-%m'."
         )
         raise InputError(invalid(param, "a date format of %d, %m and %Y", remedy, got=given))
-    return DateFormat(pattern, ending == " %p", ending == " %-H", ":" if ending == ":%H" else " ")
+    gap = ":" if ending == ":%H" else " "
+    return DateFormat(pattern, ending == " %p", ending == " %-H", gap, ending == POINT)
 
 
 LOCALES: dict[str, dict[str, str]] = {
