@@ -196,10 +196,15 @@ def _by_key(found: Coding) -> Coding:
     return Coding(found.column, code, found.faults)
 
 
-def comparison_cell(column: Stored, bases: Sequence[Stored], comparison: Comparison, edges: Any) -> Any:
+def comparison_cell(
+    table: Any, column: Stored, bases: Sequence[Stored], comparison: Comparison, edges: Any
+) -> tuple[Any, Any]:
     """The cell that a row counts in, as `schema.columns.relative.count_relation`; never null.
 
+    It belongs to the table that comes with it, in which what is compared is a column, worked out once.
+
     Args:
+        table: That of the columns.
         column: The column, of a form that is not text.
         bases: Its base, likewise, or the columns that this is made of.
         comparison: How they are compared.
@@ -207,8 +212,11 @@ def comparison_cell(column: Stored, bases: Sequence[Stored], comparison: Compari
     """
     cells = len(edges) - 1
     base = _join_bases(bases, comparison)
-    place = interval(_compare_columns(column, base, comparison), edges[1:-1], range(cells))
-    return _by_presence(column, base, place, cells, cells + 1, cells + 2)
+    compared = _compare_columns(column, base, comparison)
+    absent = {"a": column.value.isnull(), "b": base.value.isnull()}
+    table = table.select(c=compared.value, **absent)
+    place = interval(dataclasses.replace(compared, value=table.c), edges[1:-1], range(cells))
+    return table, _by_presence(table.a, table.b, place, cells, cells + 1, cells + 2)
 
 
 def read_instants(dates: Sequence[Stored], reads: Sequence[str]) -> dict[str, Any]:
@@ -285,7 +293,7 @@ def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Sto
     )
     alone = fallback if column.alone_code is None else column.alone_code
     absent = fallback if column.missing_code is None else column.missing_code
-    code = _by_presence(own, base, place, alone, absent, absent)
+    code = _by_presence(own.value.isnull(), base.value.isnull(), place, alone, absent, absent)
     return dataclasses.replace(own, kind=pa.int32(), form="int", value=code)
 
 
@@ -321,9 +329,8 @@ def _void_zeros(value: Any) -> Any:
     return value.nullif(number(0.0))
 
 
-def _by_presence(column: Stored, base: Stored, place: Any, alone: int, absent: int, neither: int) -> Any:
-    """A place where both are there, else one of three codes."""
-    one, other = column.value.isnull(), base.value.isnull()
+def _by_presence(one: Any, other: Any, place: Any, alone: int, absent: int, neither: int) -> Any:
+    """A place where a column, `one`, and its base, `other`, are not missing, else one of three codes."""
     codes = [ibis.literal(int(code), type="int32") for code in (alone, absent, neither)]
     without = ibis.ifelse(other, codes[2], codes[1])
     return ibis.ifelse(one, without, ibis.ifelse(other, codes[0], place))

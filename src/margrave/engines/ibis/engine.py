@@ -163,7 +163,13 @@ def fetch_rows(expression: Any) -> Any:
     Raises:
         InputError: The backend could not give them.
     """
-    return quiet(expression.to_pyarrow, "a table that its backend can count")
+    # What an inner query works out and the outer one makes use of many times is written once.
+    fused = ibis.options.sql.fuse_selects
+    ibis.options.sql.fuse_selects = False
+    try:
+        return quiet(expression.to_pyarrow, "a table that its backend can count")
+    finally:
+        ibis.options.sql.fuse_selects = fused
 
 
 SETS = frozenset({"databricks", "mssql", "oracle", "postgres", "snowflake", "trino"})

@@ -50,6 +50,7 @@ from margrave.engines.ibis.expressions import (
     whole,
 )
 from margrave.engines.memory import MemorySource
+from margrave.engines.streaming.batches import BATCH
 from margrave.engines.streaming.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Relative
@@ -111,27 +112,34 @@ def _find_instants(table: Any) -> frozenset[str]:
     return frozenset(field.name for field in kinds if field.dataType.typeName() == "timestamp")
 
 
+IN_PROCESS = frozenset({"duckdb"})
+"""Backends that run in this process. Looks at numbers, dates and times fetch their columns and look at them
+here: a query with hundreds of edges takes such a backend longer to read than the rows take (bench/LOG.md)."""
+
+
 @final
 class PushdownSource(PrivateRows):
     """A private table that its own backend counts (the `Source` of protocols). **Not private.**
 
-    Only grouped counts come here. For text those are the rows of each distinct value, however many there are,
-    which the functions that read tables in memory then look at. Text is grouped, compared and joined by its
-    bytes (`expressions.text_bytes`), so that what a row counts for depends on that row alone, whatever the
-    backend's collations hold for equal. Its repr shows names only and it refuses to be pickled.
+    Only grouped counts come here, but from backends that run IN_PROCESS. For text those are the rows of each
+    distinct value, however many there are, which the functions that read tables in memory then look at. Text
+    is grouped, compared and joined by its bytes (`expressions.text_bytes`), so that what a row counts for
+    depends on that row alone, whatever the backend's collations hold for equal. Its repr shows names only and
+    it refuses to be pickled.
 
     Args:
         table: An ibis.Table.
         schema: The Arrow types that stand for its storage types.
     """
 
-    __slots__ = ("_last", "_schema", "_table", "_written")
+    __slots__ = ("_in_process", "_last", "_schema", "_table", "_written")
 
     def __init__(self, table: Any, schema: Any) -> None:
         self._table = table
         self._schema = schema
         self._last: tuple[str, Any, NDArray[np.int64]] | None = None
         self._written: dict[str, Column] = {}
+        self._in_process = table.get_backend().name in IN_PROCESS
 
     @property
     def holds_rows(self) -> bool:
@@ -220,6 +228,8 @@ class PushdownSource(PrivateRows):
     def kinds(self, column: str) -> Counts:
         """Rows by what their value is, in the order of `schema.profile.PROFILE`."""
         held = self._stored_column(column)
+        if self._is_read_here(held):
+            return self._sum([column], lambda part: part.kinds(column))
         if held.form == "text":
             return self._weigh_values(column, lambda array: profile(array, column))
         rows = self._table.select(v=held.value, w=ibis.ifelse(whole(held), 1, 0))
@@ -234,6 +244,8 @@ class PushdownSource(PrivateRows):
         """Cells with a reading by the first step they are a multiple of, as `schema.queries.grids`."""
         held = self._stored_column(column)
         grids(pa.array([], held.kind), steps, read, column)
+        if self._is_read_here(held):
+            return self._sum([column], lambda part: part.grids(column, steps, read))
         if held.form == "text":
             return self._weigh_values(column, lambda array: grids(array, steps, read, column))
         table, (number,) = self._select_values([held.read_numbers(read)])
@@ -270,6 +282,8 @@ class PushdownSource(PrivateRows):
         """Cells with a reading by their place in a period of so many ticks, see `schema.queries`: [ticks]."""
         held = self._stored_column(column)
         places_in_cycle(pa.array([], held.kind), read, tick, ticks, column)
+        if self._is_read_here(held):
+            return self._sum([column], lambda part: part.places_in_cycle(column, read, tick, ticks))
         if held.form != "int":
             return self._weigh_values(column, lambda array: places_in_cycle(array, read, tick, ticks, column))
         table, (number,) = self._select_values([held.read_numbers(read)])
@@ -311,6 +325,8 @@ class PushdownSource(PrivateRows):
         """
         held = self._stored_column(column)
         histogram(pa.array([], held.kind), edges, read, column)
+        if self._is_read_here(held):
+            return self._sum([column], lambda part: part.histogram(column, edges, read, absent=absent))
         if held.form == "text":
             return self._weigh_values(
                 column, lambda array: histogram(array, edges, read, column, absent=absent)
@@ -336,10 +352,13 @@ class PushdownSource(PrivateRows):
             InputError: One of them is text, of which only distinct values are read.
         """
         self._check_comparable((column, base, *others))
+        if self._in_process:
+            asked = (column, base, comparison, edges, others)
+            return self._sum([column, base, *others], lambda part: part.differences(*asked))
         table, (left, *bases) = self._select_values(
             [self._stored_column(name) for name in (column, base, *others)]
         )
-        place = comparison_cell(left, bases, comparison, np.asarray(edges))
+        table, place = comparison_cell(table, left, bases, comparison, np.asarray(edges))
         return self._group_rows(table, place, len(edges) - 1 + ABSENT_CELLS)
 
     def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
@@ -350,7 +369,13 @@ class PushdownSource(PrivateRows):
         Raises:
             InputError: A column of dates or numbers is text, of which only distinct values are read.
         """
-        return [self._count_agreements(rule, reads) for rule in rules]
+        if not self._in_process:
+            return [self._count_agreements(rule, reads) for rule in rules]
+        for rule in rules:
+            self._check_comparable(rule.dates if rule.pairs else rule.names)
+        names = list(dict.fromkeys(name for rule in rules for name in rule.names))
+        parts = [part.agreements(rules, reads) for part in self._parts(names)]
+        return [sum_counts(counts) for counts in zip(*parts, strict=True)]
 
     def _count_agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
         self._check_comparable(rule.dates if rule.pairs else rule.names)
@@ -453,14 +478,16 @@ class PushdownSource(PrivateRows):
             if counts[f"f{place}"][0].as_py():
                 raise found.refuse(fault)
 
-    def _stored_column(self, name: str) -> Stored:
+    def _store(self, name: str) -> Stored:
+        """A column in its storage form, numbers that stand for dates or times of day as they are."""
         self._check_known(name)
         kind = self._schema.field(name).type
         backend = self._table.get_backend().name
-        stored = store_column(
-            self._table, name, kind, backend, pa.types.is_timestamp(kind) and kind.tz is not None
-        )
-        written = self._written.get(name)
+        instant = pa.types.is_timestamp(kind) and kind.tz is not None
+        return store_column(self._table, name, kind, backend, instant)
+
+    def _stored_column(self, name: str) -> Stored:
+        stored, written = self._store(name), self._written.get(name)
         return stored if written is None else read_number_format(stored, written)
 
     def _distinct(self, name: str) -> tuple[Any, NDArray[np.int64]]:
@@ -491,6 +518,27 @@ class PushdownSource(PrivateRows):
         array, written = held.arrow(values), self._written.get(column)
         # Numbers that stand for times of day are read as such by the backend.
         return in_usual_form(array, written) if written and held.form == "text" else array, rows
+
+    def _is_read_here(self, held: Stored) -> bool:
+        """Whether a column's values are fetched as they are; those of text are grouped everywhere."""
+        return self._in_process and held.form != "text"
+
+    def _sum(self, names: Sequence[str], look: Callable[[MemorySource], Counts]) -> Counts:
+        """What a look at some columns counts over all batches."""
+        return sum_counts(look(part) for part in self._parts(list(dict.fromkeys(names))))
+
+    def _parts(self, names: Sequence[str]) -> Iterator[MemorySource]:
+        """Some columns, which are fetched whole, batch by batch as tables in memory; one at least."""
+        stored = [self._store(name) for name in names]
+        written = [self._written[name] for name in names if name in self._written]
+        rows = fetch_rows(
+            self._table.select(**{f"v{place}": held.value for place, held in enumerate(stored)})
+        )
+        for first in range(0, max(len(rows), 1), BATCH):
+            part = rows.slice(first, BATCH)
+            columns = [held.arrow(array) for held, array in zip(stored, part.columns, strict=True)]
+            source = MemorySource(read_table(pa.table(columns, names=list(names)))[0])
+            yield source.read_as(written) if written else source
 
     def _group_rows(self, table: Any, place: Any, cells: int) -> Counts:
         """Rows by a place below cells, those where it is null left out."""
