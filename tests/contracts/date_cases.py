@@ -20,6 +20,7 @@ MOMENTS = [
 ENGINES = [
     *STREAMS,
     "ibis-duckdb",
+    "ibis-duckdb queries",
     pytest.param("postgres", marks=pytest.mark.slow),
     pytest.param("spark", marks=pytest.mark.slow),
 ]

@@ -21,6 +21,7 @@ from margrave.schema.columns import Categorical, Date, Integer, Time
 from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
+from margrave.schema.storage.date_numbers import date_numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -246,4 +247,57 @@ def test_times_of_day_as_numbers_are_read_alike(backends: Backends, engine: str)
     schema = Schema((*columns, Integer(name="number", edges=(-2000, 0, 2001), missing=False)))
     pairs = [columns[0].name, columns[1].name]
     tables = [source.bind(schema).count([pairs])[0].reveal() for source in (memory, other)]
+    np.testing.assert_array_equal(*tables)
+
+
+DATED = [
+    Date(name="day", edges=(-800, 0, 18_000, 20_000), missing=True, format="%Y%m%d", strict=False),
+    Date(name="month", edges=(-800, 0, 18_000, 20_000), missing=True, format="%Y%m", strict=False),
+    Date(name="typed", edges=(-800, 0, 18_000, 20_000), missing=True, format="%Y%m%d", strict=False),
+]
+
+
+def make_dates(rows: int, seed: int) -> pa.Table:
+    """Days and months as whole numbers and as floats, with others among them, one typed, and a year."""
+    rng = np.random.default_rng(seed)
+    days = rng.integers(-25_000, 25_000, rows)
+    days[:4] = [-719_162, 2_932_896, 11_016, 0]
+    number, months = date_numbers(days, "%Y%m%d"), date_numbers(days, "%Y%m").astype(float)
+    odd = np.array([0, -20240101, 20230229, 20240230, 20241301, 20240001, 20240100, 99991231, 2**60, 101, 11])
+    number[8 : 8 + len(odd)] = odd
+    wrong = np.array([0.0, 202400.0, 202413.0, 202401.5, 1e300, -202401.0, 12.0, 101.0])
+    months[8 : 8 + len(wrong)] = wrong
+    return pa.table(
+        {
+            "day": pa.array(number, pa.int64(), mask=rng.random(rows) < 0.05),
+            "month": pa.array(months, pa.float64(), mask=rng.random(rows) < 0.05),
+            "typed": pa.array(days, pa.int64()).cast(pa.int32()).cast(pa.date32()),
+            "number": pa.array(days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970),
+        }
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_dates_as_numbers_are_read_alike(backends: Backends, engine: str) -> None:
+    table = make_dates(400, 2)
+    like = "memory-csv" if engine == "stream-csv" else "memory"
+    memory, other = (backends.open(name, table)[0] for name in (like, engine))
+    for column in DATED[:2]:
+        votes = [source.spellings(column.name, "date number").reveal() for source in (memory, other)]
+        np.testing.assert_array_equal(*votes)
+        assert votes[0].sum() > 300
+    read = [source.read_as(DATED) for source in (memory, other)]
+    rules: list[CalendarRule] = [DatePart("number", name, "year") for name in ("day", "month", "typed")]
+    reads = dict.fromkeys(("day", "month", "typed"), "date")
+    for rule, *answers in zip(rules, *(source.agreements(rules, reads) for source in read), strict=True):
+        np.testing.assert_array_equal(*(one.reveal() for one in answers), rule.words)
+        assert answers[0].reveal()[0] > 300
+    for column in DATED:
+        edges = np.arange(-719_163.0, 2_932_898.0, 400.0)
+        cells = [source.histogram(column.name, edges, "date", absent=True).reveal() for source in read]
+        np.testing.assert_array_equal(*cells)
+        places = [source.places_in_cycle(column.name, "date", 1, 7).reveal() for source in read]
+        np.testing.assert_array_equal(*places)
+    schema = Schema((*DATED, Integer(name="number", edges=(0, 1990, 10_000), missing=False)))
+    tables = [source.bind(schema).count([("day", "month")])[0].reveal() for source in (memory, other)]
     np.testing.assert_array_equal(*tables)

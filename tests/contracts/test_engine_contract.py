@@ -147,7 +147,9 @@ def test_storage_decides_kinds(source: str, tmp_path: Path) -> None:
 
 SPARK = pytest.param("spark", marks=pytest.mark.slow)
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("ibis-duckdb", "postgres")]
-every_engine = pytest.mark.parametrize("engine", [*STREAMS, "ibis-duckdb", "postgres", SPARK])
+every_engine = pytest.mark.parametrize(
+    "engine", [*STREAMS, "ibis-duckdb", "ibis-duckdb queries", "postgres", SPARK]
+)
 every_table = pytest.mark.parametrize("name", list(TABLES))
 EDGES = (np.array([-1e18, -5.0, -0.5, 0.0, 1.0, 1e6, 1e15]), np.array([0.5, 1e300]))
 CYCLES = ((1, 7), (3_600_000_000, 24), (86_400_000_000, 7))

@@ -1,7 +1,8 @@
-"""The twin audit of times of day that are written as numbers: the votes on them, and rules about them."""
+"""The twin audit of times of day and dates that are written as numbers: the votes on them, and rules."""
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from margrave.measure.discovery import kinds, numeric
 from margrave.measure.discovery.between.calendar import Calendar
 from margrave.privacy.unit import Adjacency
 
-COLUMNS = ("planned", "left", "due", "late", "hour", "minute")
-TYPES = dict.fromkeys(("planned", "left", "late", "hour", "minute"), pa.int64())
+COLUMNS = ("planned", "left", "due", "late", "hour", "minute", "day", "named")
+TYPES = dict.fromkeys(("planned", "left", "late", "hour", "minute", "day"), pa.int64())
 Row = dict[str, Any]
 ODD: dict[str, Row] = {
     "a row as all others": {},
@@ -24,7 +25,10 @@ ODD: dict[str, Row] = {
     "no times of day": {"planned": 1373, "left": 1373, "due": "9999", "hour": 25},
     "over midnight": {"planned": 2355, "left": 5, "late": 10, "hour": 23, "minute": 55},
     "other digits": {"left": -517, "due": "517"},
-    "no numbers": {"due": "noon"},
+    "no numbers": {"due": "noon", "named": "in March"},
+    "no days": {"day": 20240230, "named": "30FEB2024"},
+    "a month, and another spelling": {"day": 202402, "named": "March 3, 2024"},
+    "without end": {"day": 99991231, "named": "31DEC9999"},
     "no value at all": dict.fromkeys(COLUMNS),
     "far numbers": {"planned": 2**62, "left": -(2**62), "late": -(2**62)},
 }
@@ -37,7 +41,9 @@ def row(owner: int) -> Row:
         minute // 60 * 100 + minute % 60 for minute in (planned, planned + late, 240 + owner * 97 % 1100)
     )
     told = {"late": late, "hour": planned // 60, "minute": planned % 60}
-    return {"planned": began, "left": left, "due": f"{due:04d}", **told}
+    day = dt.date(2010, 1, 1) + dt.timedelta(days=owner * 37 % 3000)
+    dates = {"day": int(day.strftime("%Y%m%d")), "named": day.strftime("%d%b%Y").upper()}
+    return {"planned": began, "left": left, "due": f"{due:04d}", **told, **dates}
 
 
 AUDIT = LookAudit(COLUMNS, row, ODD, TYPES, owners=400, epsilon=150.0)
@@ -47,6 +53,7 @@ AUDIT = LookAudit(COLUMNS, row, ODD, TYPES, owners=400, epsilon=150.0)
 def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
     asked, found = AUDIT.run(list(ODD), adjacency, k)
     assert {"times of day of planned", "times of day of left", "format of due"} < set(asked)
+    assert {"dates of day", "format of named", "weekdays of day"} < set(asked)
     assert [what for what in asked if what.startswith("times told by")]
     assert found == []
 
@@ -73,12 +80,23 @@ def by_the_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(numeric, "ask_for_clock", ask)
 
 
+def dates_by_the_rows(patch: pytest.MonkeyPatch) -> None:
+    """Whether numbers are dates follows from the rows themselves."""
+    true = kinds.ask_for_dates
+
+    def ask(column: Any, source: Any, *more: Any) -> Any:
+        votes = source.spellings(column.name, "date number").reveal()
+        return true(column, source, *more) if votes[0] == 0 else None
+
+    patch.setattr(numeric, "ask_for_dates", ask)
+
+
 def for_nothing(patch: pytest.MonkeyPatch) -> None:
     """An exact count asked beside the ledger decides which rules are looked at."""
     true = Calendar.find_candidates
 
     def find(self: Any, schema: Any) -> Any:
-        reads = dict.fromkeys(("planned", "left", "due"), "time")
+        reads = {**dict.fromkeys(("planned", "left", "due"), "time"), "day": "date", "named": "date"}
         return [
             rule for rule in true(self, schema) if self._source.agreements([rule], reads)[0].reveal()[0] % 2
         ]
@@ -86,8 +104,8 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Calendar, "find_candidates", find)
 
 
-@pytest.mark.parametrize("fault", [twice, by_the_rows, for_nothing])
+@pytest.mark.parametrize("fault", [twice, by_the_rows, dates_by_the_rows, for_nothing])
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
-    odd = ["a row as all others", "no times of day", "over midnight"]
+    odd = ["a row as all others", "no times of day", "over midnight", "no days"]
     assert AUDIT.run(odd, "add_remove", 0)[1] != []

@@ -239,18 +239,22 @@ def read_instants(dates: Sequence[Stored], reads: Sequence[str]) -> dict[str, An
     return found
 
 
-def read_number(column: Stored, rule: CalendarRule) -> dict[str, Any]:
-    """A rule's number as "n", and whether there is one as "h"; of texts the number that each stands for.
+def check_number(column: Stored, rule: CalendarRule) -> None:
+    """Find a rule's number to be stored as the rule takes it.
 
     Raises:
         InputError: The rule is about texts, and the column is none.
     """
+    if rule.pairs and column.form != "text":
+        remedy = "Leave out the rule, or state it by numbers."
+        raise InputError(invalid(f"column {column.name!r}", "of text, as a rule says", remedy))
+
+
+def read_number(column: Stored, rule: CalendarRule) -> dict[str, Any]:
+    """A rule's number as "n", and whether there is one as "h"; of texts the number that each stands for."""
     if not rule.pairs:
         found = column.read_numbers("number").value
         return {"n": found, "h": found.notnull()}
-    if column.form != "text":
-        remedy = "Leave out the rule, or state it by numbers."
-        raise InputError(invalid(f"column {column.name!r}", "of text, as a rule says", remedy))
     cases = [(column.literal(text), ibis.literal(number, type="int32")) for text, number in rule.pairs]
     none = ibis.literal(NO_PART, type="int32")
     return {"n": column.value.cases(*cases, else_=none), "h": column.value.notnull()}

@@ -29,6 +29,7 @@ from margrave.engines.ibis.codings import (
     FAULTS,
     Coding,
     agreement_cell,
+    check_number,
     code_column,
     comparison_cell,
     read_instants,
@@ -369,16 +370,16 @@ class PushdownSource(PrivateRows):
         Raises:
             InputError: A column of dates or numbers is text, of which only distinct values are read.
         """
-        if not self._in_process:
-            return [self._count_agreements(rule, reads) for rule in rules]
         for rule in rules:
             self._check_comparable(rule.dates if rule.pairs else rule.names)
+            check_number(self._stored_column(rule.number), rule)
+        if not self._in_process:
+            return [self._count_agreements(rule, reads) for rule in rules]
         names = list(dict.fromkeys(name for rule in rules for name in rule.names))
         parts = [part.agreements(rules, reads) for part in self._parts(names)]
         return [sum_counts(counts) for counts in zip(*parts, strict=True)]
 
     def _count_agreements(self, rule: CalendarRule, reads: Mapping[str, str]) -> Counts:
-        self._check_comparable(rule.dates if rule.pairs else rule.names)
         names = (rule.number, *rule.dates)
         table, (number, *dates) = self._select_values([self._stored_column(name) for name in names])
         # Each part of a date is a column before the rule makes use of it, several times over.

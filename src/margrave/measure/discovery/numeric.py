@@ -225,8 +225,8 @@ class NumericDiscovery:
             rare=0.0,
             provisional=False,
         )
-        if self.text:
-            known = find_time_spelling(known, self.source, self.look, self.unit * SHARES["spelling"])
+        cost = self.unit * SHARES["spelling"]
+        known = find_time_spelling(known, self.source, self.look, cost) if self.text else known
         return known, _marginal(known, found, seen.absent, seen.doubt)
 
     def _is_hidden(self, bounds: BoundsLook | None, seen: Seen) -> bool:
@@ -424,13 +424,12 @@ class NumericDiscovery:
         bounds, rows = BoundsLook(first, noisy, sigma), self._rows(noisy)
         counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
         start, stop = trimmed_range(counts, share_outside(counts, sigma))
-        priced = self.unit, rows, self.sigma
-        dates = price_dates(self.column, (first[start], first[stop]), *priced) * self.guessed
+        priced, (low, high) = (self.unit, rows, self.sigma), trimmed_range(counts, SPARSE_SHARE)
+        dates = price_dates(self.column, (first[low], first[high]), *priced) * self.guessed
         if dates and (found := ask_for_dates(self.column, self.source, self.look, dates)):
             return found
         if stop - start <= FEW_OCTAVES and first[start] * first[stop] > 0:
-            low, high = self._ends()
-            place = max(float(first[start]), low), min(float(first[stop]), high)
+            place = max(float(first[start]), self._ends()[0]), min(float(first[stop]), self._ends()[1])
             coarse, counts, (start, stop) = self._closer(*place, whole, counts[start:stop].sum())
         coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
         lower, upper = self._declared_bounds(float(coarse[start]), float(coarse[stop]), whole)

@@ -98,7 +98,7 @@ def choose_date_number_format(votes: NDArray[np.float64], sigma: float, pointed:
         pointed: Whether whole numbers are written with a point.
     """
     best = int(np.argmax(votes))
-    others, total = np.delete(votes, best), max(float(votes.sum()), 0.0)
-    if best == 0 or float(others.max()) > MAX_OTHER_SHARE * total + DOUBT * sigma:
+    others, total = np.delete(votes, best), float(votes.sum())
+    if best == 0 or total <= 0 or float(others.max()) > MAX_OTHER_SHARE * total + DOUBT * sigma:
         return ""
     return DATE_NUMBER_VOTES[best] + POINT * pointed

@@ -1,0 +1,128 @@
+"""Whole numbers that are dates, and dates that name the month: what is asked, and what is made of it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from margrave import Synthesizer
+from margrave.measure.discovery.kinds import ask_for_dates, price_dates
+from margrave.schema.columns import Column, Date, Integer, Moment
+from margrave.schema.columns.relative import take_own
+
+pytestmark = pytest.mark.filterwarnings("ignore::margrave.errors.NotPrivateWarning")
+ROWS = 8_000
+
+
+def visits(seed: int = 0) -> pd.DataFrame:
+    """Admissions on working days and discharges up to eight days later, in several spellings, and others."""
+    rng = np.random.default_rng(seed)
+    first = pd.Timestamp("2010-01-04") + pd.to_timedelta(
+        7 * rng.integers(0, 200, ROWS) + rng.integers(0, 5, ROWS), "D"
+    )
+    begin = pd.Series(first)
+    end = begin + pd.to_timedelta(rng.integers(0, 9, ROWS), "D")
+    seen = begin + pd.to_timedelta(rng.integers(8 * 60, 17 * 60, ROWS), "min")
+    return pd.DataFrame(
+        {
+            "begin": begin.dt.strftime("%Y%m%d").astype(int),
+            "end": end.dt.strftime("%Y%m%d").astype(float).where(rng.random(ROWS) < 0.9),
+            "days": (end - begin).dt.days,
+            "number": 20_000_000 + rng.permutation(ROWS),
+            "code": rng.integers(150_000, 250_000, ROWS),
+            "seen": seen.dt.strftime("%d%b%Y:%H:%M:%S").str.upper(),
+            "sas": begin.dt.strftime("%d%b%Y").str.upper(),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path: Path = tmp_path_factory.mktemp("visits") / "visits.csv"
+    visits().to_csv(path, index=False)
+    return Synthesizer("independent", epsilon=3.0, not_private_test_seed=0).fit(path)
+
+
+def own_of(synthesis: Any, name: str) -> Column:
+    return take_own(synthesis.schema[name])
+
+
+def asked(synthesis: Any) -> set[str]:
+    return {event.what for event in synthesis.release.events if event.what.startswith("dates of")}
+
+
+def test_dates_are_found_in_a_file_and_written_as_they_came(found: Any) -> None:
+    assert {f"dates of {name}" for name in ("begin", "end", "number")} <= asked(found)
+    assert "dates of days" not in asked(found)
+    kinds = {name: type(own_of(found, name)) for name in found.schema.names}
+    dates = dict.fromkeys(("begin", "end", "sas"), Date)
+    assert kinds == {**dates, **dict.fromkeys(("days", "number", "code"), Integer), "seen": Moment}
+    formats = {name: own_of(found, name).format for name in ("begin", "end", "sas", "seen")}  # type: ignore[attr-defined]
+    assert formats == {"begin": "%Y%m%d", "end": "%Y%m%d.0", "sas": "%d%^b%Y", "seen": "%d%^b%Y:%H"}
+
+
+def test_dates_go_together_and_keep_their_weekdays(found: Any) -> None:
+    made = found.sample_arrow(4_000, rng=np.random.default_rng(0)).to_pandas()
+    begin = pd.to_datetime(made["begin"].astype(str), format="%Y%m%d")
+    assert (begin.dt.day_of_week < 5).mean() > 0.97
+    assert made["end"].dropna().str.fullmatch(r"20[0-9]{6}\.0").all()
+    end = pd.to_datetime(made["end"].str.removesuffix(".0"), format="%Y%m%d")
+    held = end.notna()
+    assert 0.05 < 1 - held.mean() < 0.15
+    assert ((end - begin).dt.days[held] == made["days"][held]).mean() > 0.98
+    sas = pd.to_datetime(made["sas"], format="%d%b%Y")
+    seen = pd.to_datetime(made["seen"], format="%d%b%Y:%H:%M:%S")
+    assert (sas == begin).mean() > 0.9
+    assert (seen.dt.normalize() == begin).mean() > 0.9
+    assert made["sas"].str.fullmatch("[0-9]{2}[A-Z]{3}20[0-9]{2}").all()
+
+
+def test_typed_numbers_are_found_as_well() -> None:
+    table = visits()[["begin", "end", "number"]]
+    synthesis = Synthesizer("independent", epsilon=3.0, not_private_test_seed=0).fit(table)
+    assert [type(own_of(synthesis, name)) for name in table] == [Date, Date, Integer]
+    made = synthesis.sample_arrow(2_000, rng=np.random.default_rng(0)).to_pandas()
+    assert made.dtypes.tolist() == [np.int64, np.float64, np.int64]
+    assert pd.to_datetime(made["begin"].astype(str), format="%Y%m%d").notna().all()
+    assert pd.to_datetime(made["end"].dropna().astype(int).astype(str), format="%Y%m%d").notna().all()
+
+
+def test_numbers_of_other_sizes_are_not_asked_about() -> None:
+    unit, column = Fraction(1, 100), Integer(name="x", strict=False)
+
+    def price(low: float, high: float, rows: float = 10_000.0) -> Fraction:
+        return price_dates(column, (low, high), unit, rows, lambda cost: float(cost) ** -0.5)
+
+    assert price(2.0**24, 2.0**25) > 0
+    assert price(2.0**17, 2.0**18) > 0
+    assert price(2.0**23, 2.0**25) == price(2.0**24, 2.0**28) == price(1.0, 2.0**18) == 0
+    assert price(2.0**24, 2.0**25, rows=100.0) == 0  # noise would hide the answer
+    assert price(2.0**24, 2.0**25) <= unit / 2
+
+
+def test_what_is_not_evident_stays_a_number() -> None:
+    class Votes:
+        def __init__(self, votes: list[int]) -> None:
+            self._votes = np.array(votes)
+
+        def spellings(self, name: str, read: str) -> Any:
+            assert (name, read) == ("x", "date number")
+            return self
+
+        def reveal(self) -> Any:
+            return self._votes
+
+    def look(what: str, exact: Any, cost: Fraction, every_row: bool) -> tuple[Any, float]:
+        assert (what, cost, every_row) == ("dates of x", Fraction(1), False)
+        return exact().astype(float), 10.0
+
+    column = Integer(name="x", strict=False, missing=True)
+    for votes, expected in (([0, 900, 0], "%Y%m%d"), ([0, 0, 900], "%Y%m"), ([100, 900, 0], None)):
+        answer = ask_for_dates(column, Votes(votes), look, Fraction(1))  # type: ignore[arg-type]
+        assert (answer and answer.format) == expected
+        assert answer is None or answer.missing

@@ -1,0 +1,108 @@
+"""Dates that are written as numbers, in text and in typed storage."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from margrave.errors import InputError, SchemaError
+from margrave.schema.columns import Date, Moment
+from margrave.schema.encode import encode_column
+from margrave.schema.storage.arrow import decode_column
+from margrave.schema.storage.date_numbers import (
+    DATE_NUMBER_VOTES,
+    choose_date_number_format,
+    date_numbers,
+    is_date_number_format,
+    read_date_numbers,
+)
+from margrave.schema.storage.spelling import spellings
+from margrave.schema.storage.text import date_format
+
+NUMBERS = [20240229, 18000101, 21991231, 99991231, 202402, 199912, 0, 20240230, 20230229, 202413, 17991231, 5]
+VOTES = {"none": 6, "%Y%m%d": 4, "%Y%m": 2}
+
+
+@pytest.mark.parametrize("written", ["%Y%m%d", "%Y%m", "%Y%m%d.0", "%Y%m.0"])
+def test_days_come_back_as_the_numbers_they_were(written: str) -> None:
+    assert is_date_number_format(written)
+    days = np.arange(-80_000, 80_000, 17)
+    numbers = date_numbers(days, written)
+    read, sound = read_date_numbers(numbers, written)
+    assert sound.all()
+    first = days.astype("datetime64[D]").astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    assert np.array_equal(read, first if written.startswith("%Y%m.") or written == "%Y%m" else days)
+    assert str(numbers[0]) == dt.date(1750, 12, 20).strftime(written.removesuffix(".0"))
+
+
+def test_other_formats_are_none() -> None:
+    assert not any(map(is_date_number_format, (None, "", "%Y-%m-%d", "%d%m%Y", "%Y%m%d %p")))
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.string()])
+def test_cells_vote_by_their_number(kind: Any) -> None:
+    array = pa.array(NUMBERS, pa.int64()).cast(kind)
+    array = pa.concat_arrays([array, pa.array([None], kind)])
+    assert dict(zip(DATE_NUMBER_VOTES, spellings(array, "date number").tolist(), strict=True)) == VOTES
+
+
+def test_fractions_text_and_dates_do_not_vote() -> None:
+    assert spellings(pa.array([20240101.5, float("nan"), 1e300]), "date number").sum() == 1
+    assert spellings(pa.array(["2024-01-01", "noon", "1.5"]), "date number").sum() == 0
+    assert spellings(pa.array([dt.date(2024, 1, 1)]), "date number").sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("votes", "found"),
+    [
+        ([10, 5000, 0], "%Y%m%d"),
+        ([10, 0, 5000], "%Y%m"),
+        ([400, 5000, 0], ""),  # more others than noise explains
+        ([5000, 180, 0], ""),  # numbers in a row, of which one in 27 is a day
+        ([4400, 0, 600], ""),
+        ([-20, -5, -30], ""),
+    ],
+)
+def test_a_format_is_that_of_nearly_all_numbers(votes: list[float], found: str) -> None:
+    assert choose_date_number_format(np.array(votes, dtype=float), 30.0, False) == found
+    assert choose_date_number_format(np.array(votes, dtype=float), 30.0, True) == found + ".0" * bool(found)
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.float64(), pa.string()])
+def test_a_declared_format_is_read_and_written_in_every_storage(kind: Any) -> None:
+    column = Date(
+        name="d", edges=(19_000, 19_782, 19_783, 20_000), missing=True, format="%Y%m%d", strict=False
+    )
+    values = pa.array([20240229, 20240228, None, 20240230], pa.int64()).cast(kind)
+    codes = encode_column(values, column)
+    assert codes.tolist() == [1, 0, 3, 3]
+    made = decode_column(np.array([1, 3]), column, np.random.default_rng(0), kind)
+    assert made.type in (kind, pa.large_string())
+    assert made.cast(pa.string()).to_pylist()[0].removesuffix(".0") == "20240229"
+    assert made.to_pylist()[1] is None
+
+
+def test_a_text_file_has_numbers_of_them_and_texts_where_there_is_a_point() -> None:
+    column = Date(name="d", edges=(19_782, 19_783), missing=False, format="%Y%m%d")
+    rng = np.random.default_rng(0)
+    assert decode_column(np.array([0]), column, rng).to_pylist() == [20240229]
+    pointed = Date(name="d", edges=(19_782, 19_783), missing=False, format="%Y%m%d.0")
+    assert decode_column(np.array([0]), pointed, rng).to_pylist() == ["20240229.0"]
+    texts, known = date_format("%Y%m%d.0", "format").read(pa.array(["20240229.0", "20240229", "2024022.0"]))
+    assert texts.to_pylist() == ["2024-02-29", "2024-02-29", "2024022.0"]
+    assert known.to_pylist() == [True, True, False]
+
+
+@pytest.mark.parametrize("written", ["%d.%m.%Y.0", "%Y%m%d.00"])
+def test_a_point_stands_behind_digits_alone(written: str) -> None:
+    with pytest.raises(InputError, match="a date format"):
+        date_format(written, "format")
+
+
+def test_moments_have_no_format_of_months() -> None:
+    with pytest.raises(SchemaError, match="format of column 'a'"):
+        Moment(name="a", format="%Y%m")
