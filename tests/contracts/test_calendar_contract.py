@@ -285,7 +285,7 @@ def test_dates_as_numbers_are_read_alike(backends: Backends, engine: str) -> Non
     for column in DATED[:2]:
         votes = [source.spellings(column.name, "date number").reveal() for source in (memory, other)]
         np.testing.assert_array_equal(*votes)
-        assert votes[0].sum() > 300
+        assert (votes[0][1] > 300) == (column.name == "day")
     read = [source.read_as(DATED) for source in (memory, other)]
     rules: list[CalendarRule] = [DatePart("number", name, "year") for name in ("day", "month", "typed")]
     reads = dict.fromkeys(("day", "month", "typed"), "date")

@@ -99,8 +99,7 @@ def test_numbers_of_other_sizes_are_not_asked_about() -> None:
         return price_dates(column, (low, high), unit, rows, lambda cost: float(cost) ** -0.5)
 
     assert price(2.0**24, 2.0**25) > 0
-    assert price(2.0**17, 2.0**18) > 0
-    assert price(2.0**23, 2.0**25) == price(2.0**24, 2.0**28) == price(1.0, 2.0**18) == 0
+    assert price(2.0**23, 2.0**25) == price(2.0**24, 2.0**28) == price(2.0**17, 2.0**18) == 0
     assert price(2.0**24, 2.0**25, rows=100.0) == 0  # noise would hide the answer
     assert price(2.0**24, 2.0**25) <= unit / 2
 
@@ -122,7 +121,7 @@ def test_what_is_not_evident_stays_a_number() -> None:
         return exact().astype(float), 10.0
 
     column = Integer(name="x", strict=False, missing=True)
-    for votes, expected in (([0, 900, 0], "%Y%m%d"), ([0, 0, 900], "%Y%m"), ([100, 900, 0], None)):
+    for votes, expected in (([0, 900], "%Y%m%d"), ([100, 900], None)):
         answer = ask_for_dates(column, Votes(votes), look, Fraction(1))  # type: ignore[arg-type]
         assert (answer and answer.format) == expected
         assert answer is None or answer.missing

@@ -24,7 +24,7 @@ from margrave.schema.storage.spelling import spellings
 from margrave.schema.storage.text import date_format
 
 NUMBERS = [20240229, 18000101, 21991231, 99991231, 202402, 199912, 0, 20240230, 20230229, 202413, 17991231, 5]
-VOTES = {"none": 6, "%Y%m%d": 4, "%Y%m": 2}
+VOTES = {"none": 8, "%Y%m%d": 4}
 
 
 @pytest.mark.parametrize("written", ["%Y%m%d", "%Y%m", "%Y%m%d.0", "%Y%m.0"])
@@ -59,12 +59,11 @@ def test_fractions_text_and_dates_do_not_vote() -> None:
 @pytest.mark.parametrize(
     ("votes", "found"),
     [
-        ([10, 5000, 0], "%Y%m%d"),
-        ([10, 0, 5000], "%Y%m"),
-        ([400, 5000, 0], ""),  # more others than noise explains
-        ([5000, 180, 0], ""),  # numbers in a row, of which one in 27 is a day
-        ([4400, 0, 600], ""),
-        ([-20, -5, -30], ""),
+        ([10, 5000], "%Y%m%d"),
+        ([-80, 5000], "%Y%m%d"),
+        ([400, 5000], ""),  # more others than noise explains
+        ([5000, 180], ""),  # numbers in a row, of which one in 27 is a day
+        ([-20, -5], ""),
     ],
 )
 def test_a_format_is_that_of_nearly_all_numbers(votes: list[float], found: str) -> None:

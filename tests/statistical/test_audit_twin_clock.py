@@ -27,7 +27,7 @@ ODD: dict[str, Row] = {
     "other digits": {"left": -517, "due": "517"},
     "no numbers": {"due": "noon", "named": "in March"},
     "no days": {"day": 20240230, "named": "30FEB2024"},
-    "a month, and another spelling": {"day": 202402, "named": "March 3, 2024"},
+    "another number, and another spelling": {"day": 202402, "named": "March 3, 2024"},
     "without end": {"day": 99991231, "named": "31DEC9999"},
     "no value at all": dict.fromkeys(COLUMNS),
     "far numbers": {"planned": 2**62, "left": -(2**62), "late": -(2**62)},

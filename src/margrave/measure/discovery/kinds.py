@@ -278,7 +278,7 @@ def price_dates(
         rows: A released guess of the row count.
         sigma: Standard deviation of the noise that a cost buys.
     """
-    may_be = any(low <= ends[0] and ends[1] <= high for low, high in OCTAVES.values())
+    may_be = OCTAVES[0] <= ends[0] and ends[1] <= OCTAVES[1]
     return _price_votes(unit, rows, sigma) if isinstance(column, Integer) and may_be else Fraction(0)
 
 

@@ -20,16 +20,17 @@ Truths = NDArray[np.bool_]
 
 DAYS, MONTHS = "%Y%m%d", "%Y%m"
 POINT = ".0"
-DATE_NUMBER_VOTES = ("none", DAYS, MONTHS)
-"""The classes of whole numbers: no date, a day, a month."""
+DATE_NUMBER_VOTES = ("none", DAYS)
+"""The classes of whole numbers: no date, and a day. Months are left numbers where nobody declares them: that
+they are the year and month of a date beside them is told by numbers (`schema.calendar`)."""
 YEARS = 1800, 2199
 """Years of the dates that vote, first and last; and LATEST, which stands for no end."""
 LATEST = 9999
-OCTAVES = {DAYS: (2.0**24, 2.0**27), MONTHS: (2.0**17, 2.0**20)}
-"""The powers of two between which such numbers lie, those of LATEST included."""
+OCTAVES = 2.0**24, 2.0**27
+"""The powers of two between which days lie, those of LATEST included."""
 MAX_OTHER_SHARE = 0.005
-"""Most cells that are no date, as a share of all whole numbers: slips. Of numbers in a row one in 27 is a day
-and one in eight a month. Not measured."""
+"""Most cells that are no date, as a share of all whole numbers: slips. Of numbers in a row one in 27 is a
+day. Not measured."""
 DOUBT = 3.0
 """Noise standard deviations by which counts may be off."""
 
@@ -78,13 +79,11 @@ def vote_on_date_numbers(values: NDArray[Any]) -> Whole:
         values: Whole numbers or floats, shape [values].
     """
     values = values.astype(np.float64)
+    days, sound = read_date_numbers(values, DAYS)
+    year = days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
+    sound &= ((year >= YEARS[0]) & (year <= YEARS[1])) | (year == LATEST)
     with np.errstate(invalid="ignore"):
-        found = np.where(values == np.floor(values), 0, -1)
-    for place, written in enumerate(DATE_NUMBER_VOTES[1:], 1):
-        days, sound = read_date_numbers(values, written)
-        year = days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
-        found[sound & (((year >= YEARS[0]) & (year <= YEARS[1])) | (year == LATEST))] = place
-    return found.astype(np.int64)
+        return np.where(values == np.floor(values), sound, -1).astype(np.int64)
 
 
 def choose_date_number_format(votes: NDArray[np.float64], sigma: float, pointed: bool) -> str:
@@ -97,8 +96,7 @@ def choose_date_number_format(votes: NDArray[np.float64], sigma: float, pointed:
         sigma: Standard deviation of their noise.
         pointed: Whether whole numbers are written with a point.
     """
-    best = int(np.argmax(votes))
-    others, total = np.delete(votes, best), float(votes.sum())
-    if best == 0 or total <= 0 or float(others.max()) > MAX_OTHER_SHARE * total + DOUBT * sigma:
+    none, days = votes.tolist()
+    if days <= max(none, 0.0) or none > MAX_OTHER_SHARE * (none + days) + DOUBT * sigma:
         return ""
-    return DATE_NUMBER_VOTES[best] + POINT * pointed
+    return DAYS + POINT * pointed
