@@ -6,8 +6,8 @@
 Made-up tables, nothing declared, `auto`, delta 1e-9. `bills`: paid is .4 to 1 times charge, total is net +
 fee, tax is .19 times net, born is 2023 less age, amount is quantity times price; `broken`: the same, but 5 %
 of the taxes are 0, 6 % of the totals have a rebate, 4 % of the births lie up to 29 years before, and 1 % paid
-half again; `bodies`: a body mass index, a speed, degrees in Fahrenheit. Of each release the quantiles .1, .25,
-.5, .75, .9, the median by sex and the mean of every column of numbers, and for each of them as target the
+half again; `bodies`: a body mass index, a speed, degrees in Fahrenheit. Of each release the mean, the median
+by sex and the quantiles .1, .25, .5, .75, .9 of every column of numbers, and for each of them as target the
 coefficients of a linear regression on the sex and on another column. The truth is that of the private table.
 A line for each table, epsilon, sort of column and answer: how many were asked for and answered, the share of
 95 % intervals that hold the truth, and their median length in standard deviations of the column (of both, for

@@ -17,7 +17,9 @@ from margrave.schema.encode import coded_from, encode_from
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
+from margrave.tables.means import Averaged
 from margrave.tables.numbers import doubts_of, find_label, refuse_numbers, scores_of
+from margrave.tables.relative_means import average_relative
 
 Floats = NDArray[np.float64]
 EncodingName = Literal["scores", "levels", "ranks"]
@@ -170,6 +172,29 @@ def encode_target(
     if kind == "poisson" and bool((numbers[~np.isnan(numbers)] < 0).any()):
         raise InputError(invalid("target", "a column of counts, none below 0", "Use linear.", got=name))
     return numbers, ""
+
+
+def compose_target(schema: Schema, name: str) -> Averaged | None:
+    """What a target of numbers is made of, where its codes say how it goes with others; None for others.
+
+    Raises:
+        InputError: It is no sum of other columns' numbers in all rows.
+    """
+    column = release_column(schema, name, "target")
+    if not isinstance(column, Relative):
+        return None
+    made = average_relative(schema, column)
+    single = bool(made.products) and all(len(one.names) == 1 for one in made.products)
+    whole = made.rows.all() and all(held.present.all() for one in made.products for held in one.numbers)
+    if single and whole:
+        return made
+    if single:
+        what = "never missing, nor what it is coded by"
+    else:
+        what = "a sum, difference or line of others, since tables of two columns tell no product's"
+    what += f"; codes of {name!r} say how it goes with {column.base_words}"
+    remedy = "Declare its bins, bins=32 say, and make another release."
+    raise InputError(invalid("target", what, remedy, got=name))
 
 
 def _two(column: Column, labels: Sequence[str]) -> tuple[Floats, str]:

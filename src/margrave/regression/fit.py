@@ -16,11 +16,12 @@ from margrave.archive import load_release
 from margrave.errors import InputError, invalid
 from margrave.limits import one_blas_thread
 from margrave.models.registry import resolve
-from margrave.regression.bin_noise import find_bin_noise
+from margrave.regression.bin_noise import BinNoise, find_bin_noise
 from margrave.regression.coefficients import Coefficients, Fit
 from margrave.regression.design import Design, KeptTables, ModelTables, centre
 from margrave.regression.encoding import (
     chosen_encodings,
+    compose_target,
     encode_feature,
     encode_target,
     list_coded_by,
@@ -33,8 +34,8 @@ from margrave.regression.moments import MomentSums, PooledSums, move_towards
 from margrave.regression.shrinkage import move_coefficients
 from margrave.regression.sums import MeasuredSums, Sums, label_means, model_sums
 from margrave.release import Release
-from margrave.schema.columns import Column
 from margrave.tables.estimates import PooledTables
+from margrave.tables.means import UNTOLD, Numbers, Product
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -195,10 +196,12 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         remedy = "Rows are private: make a release of them first, margrave.Synthesizer().fit(rows)."
         raise InputError(invalid("release", "a Synthesis or the path of a release file", remedy))
     tables = KeptTables(model)
-    design, meaning, numbered = _design(release, tables, target, kind, options)
+    design, meaning, made = _design(release, tables, target, kind, options)
     rows = _draw(design, model, options.rng, SANDWICH_ROWS if family.affine and design.whole else MOST_ROWS)
     labelled, crossed = model_sums(design, tables)
-    bins = find_bin_noise(design, tables, numbered)
+    bins = find_bin_noise(design, tables, made.products)
+    if made.strays:
+        bins = _doubt_strays(bins, made.strays, rows)
     measured = _gather_sums(release, tables, design, (labelled, crossed), bins.inside)
     sums = measured.pooled
     if not design.whole:
@@ -250,9 +253,9 @@ def _check(options: Options) -> None:
 
 def _design(
     release: Release, model: ModelTables, target: str, kind: str, options: Options
-) -> tuple[Design, str, Column | None]:
-    """The target and the features as numbers, what a target of 1 means, and the target's column if labels are
-    its numbers."""
+) -> tuple[Design, str, _Made]:
+    """The target and the features as numbers, what a target of 1 means, and what numbers the target is made
+    of."""
     schema = release.schema
     release_column(schema, target, "target")
     circular = list_coded_by(schema, target)
@@ -279,10 +282,43 @@ def _design(
     how = None if isinstance(options.encodings, str) and kind != "linear" else asked.get(target)
     if how == "levels":
         how = None if isinstance(options.encodings, str) else how
+    numbered = kind != "logistic" and how != "ranks" and options.positive is None
+    if kind == "linear" and numbered and (whole := compose_target(schema, target)) is not None:
+        parts = [(one.names[0], one.weight * one.numbers[0].scores) for one in whole.products]
+        parts[0] = parts[0][0], parts[0][1] + whole.offset
+        design = centre(model, *parts[0], encodings, options.intercept, parts[1:])
+        return design, "", _Made(whole.products, whole.strays)
     labels, meaning = encode_target(schema, target, kind, how, options.positive)
     design = centre(model, target, labels, encodings, options.intercept)
-    numbered = not meaning and how != "ranks" and kind != "logistic"
-    return design, meaning, schema[target] if numbered else None
+    numbers = Numbers.of_column(schema[target]) if numbered else None
+    return design, meaning, _Made(() if numbers is None else (Product((target,), (numbers,)),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What the numbers of a target are made of.
+
+    Args:
+        products: What is added up, each of one column; none where they are marks or ranks.
+        strays: Share of the rows whose numbers are others.
+    """
+
+    products: tuple[Product, ...]
+    strays: float = 0.0
+
+
+def _doubt_strays(bins: BinNoise, strays: float, rows: ModelRows) -> BinNoise:
+    """What is not known of the target's numbers with that of rows that are not as its codes say.
+
+    They are supposed to be off by as much as those of a mean are (`tables.means.UNTOLD`). Columns have a
+    standard deviation of 1, and the sum of an indicator of half of the rows has half of that error squared,
+    where both halves are off on their own as groups are.
+    """
+    size = len(rows.labels) * rows.weight
+    error = UNTOLD * strays * size * float(rows.labels.std())
+    parts = np.full(bins.size, 0.5)
+    parts[0] = 1.0
+    return replace(bins, of_labels=bins.of_labels + error**2 * np.diag(parts))
 
 
 def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
