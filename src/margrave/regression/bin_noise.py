@@ -65,6 +65,7 @@ class BinNoise:
         of_labels: The part of the target's numbers, which no coefficient changes: shape [p, p].
         inside: What X'y lacks, since all rows of a bin of the target have one number: shape [p].
         beside: What the rows of G lack, since all rows of a bin of a feature have one: shape [p, p].
+        shared: The part of `inside` that is of columns which are features as well: shape [p].
     """
 
     size: int
@@ -72,6 +73,7 @@ class BinNoise:
     of_labels: Floats
     inside: Floats
     beside: Floats
+    shared: Floats
 
     def complete(self, residual: Floats, gamma: Floats) -> Floats:
         """The residual b - G gamma with what it lacks, since all rows of a bin have one number: shape [p]."""
@@ -103,7 +105,7 @@ class BinNoise:
             along = (number.in_labels - gamma[number.place]) * number.crossed
             along[:, number.place] += number.labelled - number.crossed @ gamma
             found += (along * number.variances[:, None]).T @ along
-        doubt = LINE_DOUBT * (self.beside @ gamma)
+        doubt = LINE_DOUBT * (self.shared - self.beside @ gamma)
         return found + np.outer(doubt, doubt)
 
 
@@ -127,25 +129,32 @@ def find_bin_noise(design: Design, model: ModelTables, target: Sequence[Product]
         scale = design.to_raw[place, place]
         crossed = _sum_numbers(design, model, encoding.column)
         if encoding.binned is not None:
-            lost = scale * _sum_inside(encoding.binned, crossed)
+            lost = scale * encoding.slope * _sum_inside(encoding.binned, crossed)
             lost[place : place + len(encoding.names)] = 0.0
             beside[:, place] = lost
         if noise is not None:
             labelled = _sum_target(design, model, encoding.column)
-            in_labels = weights.get(encoding.column, 0.0) / scale
+            in_labels = weights.get(encoding.column, 0.0) / (scale * encoding.slope)
             numbers.append(NoisyNumber(place, noise * scale**2, crossed, labelled, in_labels))
     of_labels: Floats = np.zeros((design.size, design.size))
     inside: Floats = np.zeros(design.size)
+    shared: Floats = np.zeros(design.size)
     told = {design.encodings[list(design.starts).index(number.place)].column for number in numbers}
     for one in target:
         (name,), (held,) = one.names, one.numbers
         crossed = _sum_numbers(design, model, name)
         if name not in told:
             of_labels += one.weight**2 * (crossed * held.doubts[:, None]).T @ crossed
-        if held.column is not None:
-            inside += one.weight * _sum_inside(held.column, crossed)
-    of_labels += LINE_DOUBT**2 * np.outer(inside, inside)
-    return BinNoise(design.size, tuple(numbers), of_labels, inside, beside)
+        if held.column is None:
+            continue
+        lost = one.weight * _sum_inside(held.column, crossed)
+        for feature, encoding in enumerate(design.encodings):
+            if encoding.binned is not None and encoding.column == name:
+                lost[design.places(feature)] = 0.0
+                shared += lost
+        inside += lost
+    of_labels += LINE_DOUBT**2 * np.outer(inside - shared, inside - shared)
+    return BinNoise(design.size, tuple(numbers), of_labels, inside, beside, shared)
 
 
 def _sum_target(design: Design, model: ModelTables, column: str) -> Floats:

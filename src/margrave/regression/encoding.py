@@ -19,7 +19,7 @@ from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
 from margrave.tables.means import Averaged
 from margrave.tables.numbers import doubts_of, find_label, refuse_numbers, scores_of
-from margrave.tables.relative_means import average_relative
+from margrave.tables.relative_means import average_relative, find_line
 
 Floats = NDArray[np.float64]
 EncodingName = Literal["scores", "levels", "ranks"]
@@ -39,6 +39,8 @@ class Encoding:
         variances: Of what noise makes of the first number of each code, where codes are bins that were
             discovered: shape [codes]. None where numbers are known.
         binned: The column whose own numbers these are, where its bins were discovered; else None.
+        feature: What the numbers are called, where they are a line of the column's.
+        slope: Of that line.
     """
 
     column: str
@@ -48,6 +50,8 @@ class Encoding:
     reference: str = ""
     variances: Floats | None = None
     binned: Column | None = None
+    feature: str = ""
+    slope: float = 1.0
 
 
 def release_column(schema: Schema, name: str, param: str) -> Column:
@@ -108,6 +112,41 @@ def encode_feature(
     discovered = isinstance(column, Binned) and column.fine is not None
     binned = column if discovered else None
     return replace(_scale(name, labels, numbers), variances=doubts_of(column), binned=binned)
+
+
+def encode_line(
+    schema: Schema, name: str, how: str | None, taken: Sequence[str]
+) -> tuple[Encoding, float] | None:
+    """The encoding of a feature that is a line of another column's numbers by the codes of that column, and
+    the share of the rows whose numbers are others; None if it is none.
+
+    Args:
+        schema: Of the release.
+        name: The feature.
+        how: As of `encode_feature`.
+        taken: Columns that the regression has already.
+    """
+    column = release_column(schema, name, "features")
+    if not isinstance(column, Relative) or how not in (None, "scores"):
+        return None
+    try:
+        line, strays = find_line(schema, column), average_relative(schema, column).strays
+    except InputError:  # of no numbers, or of others' products
+        return None
+    if line is None or line[0].names[0] in taken:
+        return None
+    (base,), (numbers,), slope = line[0].names, line[0].numbers, line[0].weight
+    found = _scale(base, labels_of(schema, base), slope * numbers.scores + line[1])
+    own = schema[base]
+    discovered = isinstance(own, Binned) and own.fine is not None
+    return replace(
+        found,
+        names=(name, *found.names[1:]),
+        variances=slope**2 * numbers.doubts,
+        binned=own if discovered else None,
+        feature=name,
+        slope=slope,
+    ), strays
 
 
 def _levels(name: str, labels: Sequence[str], codes: Sequence[int], reference: str) -> Encoding:

@@ -20,9 +20,11 @@ from margrave.regression.bin_noise import BinNoise, find_bin_noise
 from margrave.regression.coefficients import Coefficients, Fit
 from margrave.regression.design import Design, KeptTables, ModelTables, centre
 from margrave.regression.encoding import (
+    Encoding,
     chosen_encodings,
     compose_target,
     encode_feature,
+    encode_line,
     encode_target,
     list_coded_by,
     release_column,
@@ -34,6 +36,8 @@ from margrave.regression.moments import MomentSums, PooledSums, move_towards
 from margrave.regression.shrinkage import move_coefficients
 from margrave.regression.sums import MeasuredSums, Sums, label_means, model_sums
 from margrave.release import Release
+from margrave.schema.columns import Relative
+from margrave.schema.schema import Schema
 from margrave.tables.estimates import PooledTables
 from margrave.tables.means import UNTOLD, Numbers, Product
 
@@ -219,6 +223,8 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     notes = _notes(sums, options.source)
     if options.features is None and (circular := list_coded_by(release.schema, target)):
         notes.append(f"left out: {', '.join(circular)}, whose codes say how they go with {target}")
+    if options.features is not None:
+        notes += _note_empty(release.schema, design)
     quantile = float(ndtri(0.5 + options.level / 2.0))
     unbiased, covariance, hidden = _find_middles(state, theta, inverse, quantile)
     best = unbiased if options.source == "measured" else theta
@@ -275,10 +281,7 @@ def _design(
         raise InputError(
             invalid("reference", f"of columns among {features}", "Check the spelling.", got=unknown)
         )
-    encodings = [
-        encode_feature(schema, name, asked.get(name), model.project((name,)), references.get(name))
-        for name in features
-    ]
+    encodings, strays = _encode_features(schema, model, [target, *features], asked, references)
     how = None if isinstance(options.encodings, str) and kind != "linear" else asked.get(target)
     if how == "levels":
         how = None if isinstance(options.encodings, str) else how
@@ -287,11 +290,39 @@ def _design(
         parts = [(one.names[0], one.weight * one.numbers[0].scores) for one in whole.products]
         parts[0] = parts[0][0], parts[0][1] + whole.offset
         design = centre(model, *parts[0], encodings, options.intercept, parts[1:])
-        return design, "", _Made(whole.products, whole.strays)
+        return design, "", _Made(whole.products, whole.strays + strays)
     labels, meaning = encode_target(schema, target, kind, how, options.positive)
     design = centre(model, target, labels, encodings, options.intercept)
     numbers = Numbers.of_column(schema[target]) if numbered else None
-    return design, meaning, _Made(() if numbers is None else (Product((target,), (numbers,)),))
+    return design, meaning, _Made(() if numbers is None else (Product((target,), (numbers,)),), strays)
+
+
+def _encode_features(
+    schema: Schema,
+    model: ModelTables,
+    names: Sequence[str],
+    asked: Mapping[str, str],
+    references: Mapping[str, str],
+) -> tuple[list[Encoding], float]:
+    """The encodings of features, and the share of the rows in which one is not what others say.
+
+    Args:
+        schema, model: Of the release.
+        names: The target, and the features.
+        asked: Encodings that were asked for, by column.
+        references: Levels that others are compared with, by column.
+    """
+    found, taken, strays = list[Encoding](), [*names], 0.0
+    for name in names[1:]:
+        how, reference = asked.get(name), references.get(name)
+        line = encode_line(schema, name, how, taken) if reference is None else None
+        if line is None:
+            found.append(encode_feature(schema, name, how, model.project((name,)), reference))
+            continue
+        found.append(line[0])
+        taken.append(line[0].column)
+        strays += line[1]
+    return found, strays
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +331,7 @@ class _Made:
 
     Args:
         products: What is added up, each of one column; none where they are marks or ranks.
-        strays: Share of the rows whose numbers are others.
+        strays: Share of the rows whose numbers are others, or those of a feature.
     """
 
     products: tuple[Product, ...]
@@ -308,11 +339,12 @@ class _Made:
 
 
 def _doubt_strays(bins: BinNoise, strays: float, rows: ModelRows) -> BinNoise:
-    """What is not known of the target's numbers with that of rows that are not as its codes say.
+    """What is not known of numbers with that of rows that are not as the codes of a target or feature say.
 
     They are supposed to be off by as much as those of a mean are (`tables.means.UNTOLD`). Columns have a
     standard deviation of 1, and the sum of an indicator of half of the rows has half of that error squared,
-    where both halves are off on their own as groups are.
+    where both halves are off on their own as groups are. What is explained by a feature varies as much as the
+    target at most.
     """
     size = len(rows.labels) * rows.weight
     error = UNTOLD * strays * size * float(rows.labels.std())
@@ -414,6 +446,16 @@ def _notes(sums: Sums, source: str) -> list[str]:
         "no standard errors: rows without a target are left out, and no table of two columns has them apart"
     )
     return [told]
+
+
+def _note_empty(schema: Schema, design: Design) -> list[str]:
+    """What is said of features that were named and have no numbers, since others determine them."""
+    empty = [schema[one.column] for one in design.encodings if not one.names]
+    return [
+        f"{column.name} adds nothing here: {column.relation}. Name what it is made of instead"
+        for column in empty
+        if isinstance(column, Relative)
+    ]
 
 
 def _estimate(

@@ -186,13 +186,14 @@ def _find_line(schema: Schema, column: Column) -> _Line:
         return _Line(column, *ranges)
     asked = average_relative(schema, column)
     line = find_line(schema, column)
-    ranges = None if line is None else ranges_of(line[0])
-    if line is None or ranges is None:
+    base = None if line is None else schema[line[0].names[0]]
+    ranges = None if base is None else ranges_of(base)
+    if line is None or base is None or ranges is None:
         what = "counted by discovery and asked for without `by`, or a line of one other; codes of "
         what += f"{column.name!r} are of {column.base_words}"
         remedy = "Leave `by` out, or declare its bins, bins=32 say, and make another release."
         raise InputError(invalid("column", what, remedy, got=column.name))
-    base, factor, offset, slack = line
+    factor, offset, slack = line[0].weight, *line[1:]
     ends = np.sort(factor * np.asarray(ranges) + offset, axis=0)
     return _Line(base, ends[0] - slack, ends[1] + slack, factor, offset, asked.strays, asked.remedy)
 

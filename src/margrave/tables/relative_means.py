@@ -25,7 +25,7 @@ from dataclasses import replace
 import numpy as np
 
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Column, Relative
+from margrave.schema.columns import Relative
 from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.columns.relative import MIN_COMPARED, take_own
 from margrave.schema.schema import Schema
@@ -65,9 +65,9 @@ def average_relative(schema: Schema, column: Relative) -> Averaged:
     return Averaged(column.name, rows, products, offset, untold, min(strays, 1.0), remedy)
 
 
-def find_line(schema: Schema, column: Relative) -> tuple[Column, float, float, float] | None:
-    """The one column that a relative column is a line of in every row that has a value, with the factor, the
-    offset and what rounding may be off; None if it is none.
+def find_line(schema: Schema, column: Relative) -> tuple[Product, float, float] | None:
+    """The numbers of one column that a relative column is in every row that has a value, times a factor, with
+    what is added and what rounding may be off; None if it is no such line.
 
     Args:
         schema, column: As of `average_relative`.
@@ -80,12 +80,11 @@ def find_line(schema: Schema, column: Relative) -> tuple[Column, float, float, f
     told = all(not one.alone and (not one.missing or one.follows) for one in chain)
     if not told or len(products) != 1 or len(products[0].names) != 1 or products[0].weight == 0.0:
         return None
-    base = schema[products[0].names[0]]
     slack, scale = 0.0, 1.0
     for one in chain:
         slack += scale * one.comparison.slack
         scale *= max(1.0, abs(one.factor))
-    return None if isinstance(base, Relative) else (base, products[0].weight, offset, slack)
+    return None if isinstance(schema[products[0].names[0]], Relative) else (products[0], offset, slack)
 
 
 def _list_relative(schema: Schema, column: Relative) -> list[Relative]:
