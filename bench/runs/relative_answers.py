@@ -8,7 +8,8 @@ fee, tax is .19 times net, born is 2023 less age, amount is quantity times price
 of the taxes are 0, 6 % of the totals have a rebate, 4 % of the births lie up to 29 years before, and 1 % paid
 half again; `bodies`: a body mass index, a speed, degrees in Fahrenheit. Of each release the mean, the median
 by sex and the quantiles .1, .25, .5, .75, .9 of every column of numbers, and for each of them as target the
-coefficients of a linear regression on the sex and on another column. The truth is that of the private table.
+coefficients of a linear regression on the sex and on another column, and that of it in a regression of the
+other column on it and the sex. The truth is that of the private table.
 A line for each table, epsilon, sort of column and answer: how many were asked for and answered, the share of
 95 % intervals that hold the truth, and their median length in standard deviations of the column (of both, for
 coefficients). Tables are drawn by seeds, noise has none; with --keep releases are kept in a folder, and read
@@ -156,6 +157,24 @@ def ask_coefficients(found: Outcomes, release: Any, kind: str, name: str, sort: 
         note(found, sort, "coefficient", lambda low=low, high=high: (low, high), float(truth[place]), spread)
 
 
+def ask_slope(found: Outcomes, release: Any, kind: str, name: str, sort: str, columns: Any) -> None:
+    """Add the coefficient of a column in a regression of another on it and the sex, in deviations of both."""
+    other = FEATURES[kind][1]
+    design = np.column_stack([np.ones(len(columns["sex"])), columns[name], columns["sex"] == "M"])
+    truth = np.linalg.lstsq(design.astype(float), columns[other].astype(float), rcond=None)[0]
+    try:
+        fitted = linear(release, other, features=[name, "sex"], of="table")
+    except InputError:
+        found[sort, "slope on it"].append(None)
+        return
+    if name not in fitted.names or np.isnan(fitted.lower[fitted.names.index(name)]):
+        found[sort, "slope on it"].append(None)
+        return
+    at, spread = fitted.names.index(name), float(columns[other].std() / columns[name].std())
+    interval = float(fitted.lower[at]), float(fitted.upper[at])
+    note(found, sort, "slope on it", lambda: interval, float(truth[1]), spread)
+
+
 def ask_release(found: Outcomes, kind: str, columns: dict[str, Any], release: Any) -> None:
     """Add all that is asked of one release."""
     for name in release.schema.names:
@@ -183,6 +202,8 @@ def ask_release(found: Outcomes, kind: str, columns: dict[str, Any], release: An
             ask = lambda n=name, s=sex: release.quantile(n, 0.5, "sex", of="table")[s].interval  # noqa: E731
             note(found, sort, "median by sex", ask, truth, spread)
         ask_coefficients(found, release, kind, name, sort, columns)
+        if name != FEATURES[kind][1]:
+            ask_slope(found, release, kind, name, sort, columns)
 
 
 def say_lines(found: Outcomes, head: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Regressions of columns that are coded by others: exact without noise, covered with it, or refused."""
+"""Regressions of columns that are coded by others, and on them: exact without noise, covered, or refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from exact_releases import Released, counts_of, noisy_release
 
 import margrave as mg
 from margrave.errors import InputError
-from margrave.regression import LinearRegression, linear, poisson
+from margrave.regression import LinearRegression, linear, logistic, poisson
 from margrave.schema.columns import Categorical, Real, Relative
 from margrave.tables.numbers import scores_of
 
@@ -165,3 +165,51 @@ def test_intervals_hold_the_truth_as_often_as_they_say(how: str) -> None:
             values.append(found.p_value(truth))
         assert 0.91 < np.mean(held) <= 1.0, (features, np.mean(held, axis=0))
         assert np.mean(np.asarray(values) > 0.05) > 0.91, features
+
+
+def test_a_line_is_a_number_as_a_feature_where_its_base_is_none() -> None:
+    line = TARGETS["line"]
+    codes = draw_codes(line, 8)
+    release, fee = release_of(line, codes), np.asarray(scores_of(FEE))[codes["fee"]]
+    found = linear(release, "fee", features=["y", "sex"], reference={"sex": "F"}, of="table")
+    assert found.names == ("(intercept)", "y", "sex=M")
+    assert found.columns == ("", "y", "sex")
+    assert found.estimates == pytest.approx(solve([add_up(line, codes), codes["sex"]], fee), abs=1e-5)
+    ill = logistic(release, "sex", features=["y"])
+    base = logistic(release, "sex", features=["net"])
+    assert ill["y"] == pytest.approx(base["net"] / -0.5, rel=1e-3)
+    assert ill.standard_errors[1] == pytest.approx(base.standard_errors[1] / 0.5, rel=1e-2)
+    # Beside its base it says nothing, which is said; by default it is not missed.
+    both = linear(release, "fee", features=["y", "net"])
+    assert both.names == ("(intercept)", "net")
+    assert any(note.startswith("y adds nothing here: y is 3 - net / 2") for note in both.notes)
+    assert not linear(release, "fee").notes
+    # Rows that break the line count, as far as the target goes with it.
+    strayed = dataclasses.replace(line, share=(0.9, 0.02))
+    doubted = linear(release_of(strayed, codes), "fee", features=["y"], of="table")
+    numbers = add_up(line, codes)
+    assert doubted.standard_errors[1] == pytest.approx(
+        0.12 / 2.0 * 0.5**0.5 * fee.std() / numbers.std(), rel=1e-3
+    )
+
+
+def test_what_is_lost_in_bins_is_lost_on_both_sides() -> None:
+    """A tax of .19 times the net goes up by .19 with the net, whatever noise makes of the bins."""
+    net = Real(
+        name="net",
+        missing=False,
+        edges=(0.0, 2.0, 4.0, 8.0, 20.0),
+        fine=(0.0, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 20.0),
+        weights=(30.0, 9.0, 40.0, 50.0, 20.0, 12.0, 3.0),
+        noise=5.0,
+    )
+    tax = relative(factor=0.19)
+    codes = draw_codes(tax, 9)
+    schema = mg.Schema((SEX, net, FEE, tax))
+    pairs = dict.fromkeys(PAIRS, 3.0)
+    release = noisy_release(schema, counts_of(schema, codes), pairs, np.random.default_rng(0))
+    found = linear(release, "y", features=["net", "fee", "sex"], of="table")
+    assert found.unbiased == pytest.approx([0.0, 0.19, 0.0, 0.0], abs=1e-6)
+    assert found.standard_errors == pytest.approx(0.0, abs=1e-6)
+    less = linear(release, "y", features=["fee", "sex"], of="table")
+    assert (less.standard_errors > 1e-3).all()
