@@ -101,12 +101,14 @@ def linear(
 
     Args:
         release: A `Synthesis` (`Synthesizer.fit`, `load`, `fit_tables`), or the path of a release file.
-        target: A column of numbers; or any column, with `positive`.
+        target: A column of numbers, which may be coded by others as their sum, difference or line; or any
+            column, with `positive`.
         features: The columns to explain it with; all others of the release by default.
         encodings: How features become numbers, one for all or by column: "scores" (the middle of a bin, or
             the listed number), "levels" (an indicator of every level but one) or "ranks" (codes evenly from
-            -1 to 1). By default scores for numbers, ranks for dates and times, levels for the rest. For the
-            target "scores" or "ranks".
+            -1 to 1). By default scores for numbers, ranks for dates and times, levels for the rest. A column
+            that is an exact line of one that is no feature has that one's scores. For the target "scores" or
+            "ranks".
         reference: By column, the level that others are compared with; the likeliest by default.
         positive: The level of the target that counts as 1, all others as 0.
         intercept: Whether there is a constant.

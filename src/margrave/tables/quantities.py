@@ -122,11 +122,11 @@ def estimate_quantile(
         if of == "population":
             variances += q * (1.0 - q) * rows
         least, greatest = asked.least[order], asked.greatest[order]
-        if _takes_others(asked.column):
-            # Rows beyond a range count in its first and last bins. All of them may be of one group.
-            beyond = MAX_SHARE_OUTSIDE * everyone / max(rows, 1e-300)
-            least[0] = -math.inf if q <= beyond else least[0]
-            greatest[-1] = math.inf if 1.0 - q <= beyond else greatest[-1]
+        # Rows beyond a range count in its first and last bins. All of them may be of one group.
+        outside = MAX_SHARE_OUTSIDE if _takes_others(asked.column) else 0.0
+        beyond = outside * everyone / max(rows, 1e-300) + asked.strays
+        least[0] = -math.inf if q <= beyond else least[0]
+        greatest[-1] = math.inf if 1.0 - q <= beyond else greatest[-1]
         # Rows of which no table tells may all be below a number, or all above it.
         under = np.append(0.0, np.maximum.accumulate(np.clip(np.cumsum(counts), 0.0, rows)))[:-1]
         most, fewest = sums + asked.strays * (rows - under), sums - asked.strays * under
