@@ -162,9 +162,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say(how: str) -> None:
             found = linear(release, "y", features=features, reference={"sex": "F"}, of="table")
             slack = 1e-6 * (1.0 + np.abs(truth))
             held.append((found.lower - slack <= truth) & (truth <= found.upper + slack))
-            values.append(found.p_value(truth))
+            if found.standard_errors.max() > 1e-6:  # a line of a feature is told without noise
+                values.append(found.p_value(truth))
         assert 0.91 < np.mean(held) <= 1.0, (features, np.mean(held, axis=0))
-        assert np.mean(np.asarray(values) > 0.05) > 0.91, features
+        assert not values or np.mean(np.asarray(values) > 0.05) > 0.91, features
 
 
 def test_a_line_is_a_number_as_a_feature_where_its_base_is_none() -> None:
