@@ -4,10 +4,10 @@
         [--repeats 2] [--tables modeldata/lending_club ...]
 
 The tables and their halves are those of `packaged.py`. Of each column of numbers that a raw release holds,
-95 % intervals of the mean, the median and the ninth decile of the table are asked for; of one that is coded
-by others the mean alone, where tables tell it. A line a table says how many there are and how many hold, and
-the end the shares of all, with those that have no end since noise hides how far out rows lie. Truths are
-exact: **not private**. Noise has no seed, so another run differs.
+95 % intervals of the mean, the median and the ninth decile of the table are asked for; those of columns that
+are coded by others count apart, where tables tell them. A line a table says how many there are and how many
+hold, and the end the shares of all, with those that have no end since noise hides how far out rows lie.
+Truths are exact: **not private**. Noise has no seed, so another run differs.
 """
 
 from __future__ import annotations
@@ -67,13 +67,14 @@ def ask(synthesis: Synthesis, table: pa.Table) -> Iterator[Answer]:
             continue
         values = np.asarray(pc.drop_null(table.column(name)).to_numpy(), dtype=np.float64)
         values = values[np.isfinite(values)]
-        if relative:
-            with contextlib.suppress(InputError):  # no table holds it with what it is coded by
-                yield Answer("mean by others", synthesis.mean(name, of="table"), float(values.mean()))
-            continue
-        yield Answer("mean", synthesis.mean(name, of="table"), float(values.mean()))
-        for words, q in (("median", 0.5), ("ninth decile", 0.9)):
-            yield Answer(words, synthesis.quantile(name, q, of="table"), float(np.quantile(values, q)))
+        asked = [("median", 0.5), ("ninth decile", 0.9)]
+        refused = (InputError,) if relative else ()
+        with contextlib.suppress(*refused):  # no table holds it with what it is coded by
+            by = " by others" if relative else ""
+            yield Answer("mean" + by, synthesis.mean(name, of="table"), float(values.mean()))
+            for words, q in asked:
+                found = synthesis.quantile(name, q, of="table")
+                yield Answer(words + by, found, float(np.quantile(values, q)))
 
 
 def share_of(answers: list[Answer]) -> str:

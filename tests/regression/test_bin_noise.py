@@ -18,6 +18,7 @@ from margrave.regression.encoding import Encoding
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.columns import Integer, Real
 from margrave.schema.schema import Schema
+from margrave.tables.means import Numbers, Product
 from margrave.tables.numbers import LINE_DOUBT, doubts_of, scores_of
 
 CODES = {"a": 4, "b": 3, "y": 5}
@@ -53,6 +54,12 @@ class Tables:
         return [self.project(clique) for clique in cliques]
 
 
+def add_up(column: Real | None) -> tuple[Product, ...]:
+    """What the labels are made of: the numbers of this column, or none."""
+    numbers = None if column is None else Numbers.of_column(column)
+    return () if numbers is None else (Product((column.name,), (numbers,)),)
+
+
 def design() -> Design:
     encodings = [
         Encoding(name, (name,), ("",), NUMBERS[name][None, :], variances=VARIANCES[name])
@@ -86,7 +93,7 @@ def test_the_covariance_is_that_of_derivatives_by_each_number(of_labels: np.ndar
             slope = (more - less) / 2e-5
             wanted += variance * np.outer(slope, slope)
     target = None if of_labels is None else TARGET
-    noise = find_bin_noise(made, Tables(), target)
+    noise = find_bin_noise(made, Tables(), add_up(target))
     found = noise.covariance(gamma)
     # What lines put back is off by a share of itself, the same for all numbers.
     wanted += LINE_DOUBT**2 * np.outer(noise.inside, noise.inside)
@@ -122,7 +129,7 @@ def test_coefficients_have_what_goes_with_the_target_inside_its_bins(source: Lit
     less_sure = linear(SimpleNamespace(release=noisy, model=model), "y", source=source, of="table")
     assert less_sure.standard_errors[1] > 1.5 * found.standard_errors[1]
     bare = replace(target, fine=None, weights=None)
-    assert not find_bin_noise(found.fit.design, model, bare).inside.any()
+    assert not find_bin_noise(found.fit.design, model, add_up(bare)).inside.any()
 
 
 def test_coefficients_of_columns_that_go_together_have_what_goes_inside_their_bins() -> None:
@@ -171,5 +178,5 @@ def test_coefficients_of_columns_that_go_together_have_what_goes_inside_their_bi
 def test_numbers_that_are_known_add_nothing() -> None:
     made = design()
     known = [Encoding(e.column, e.names, e.levels, e.matrix) for e in made.encodings]
-    noise = find_bin_noise(centre(Tables(), "y", LABELS, known, True), Tables(), None)
+    noise = find_bin_noise(centre(Tables(), "y", LABELS, known, True), Tables(), ())
     assert (noise.numbers, noise.covariance(np.ones(3)).any()) == ((), False)

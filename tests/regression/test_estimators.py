@@ -218,10 +218,12 @@ def test_columns_that_are_coded_by_others_are_told_from_columns_of_numbers() -> 
     other = logistic(release, "ward", positive="a")
     assert {coded.name, coded.base} <= set(other.columns)
     assert not any("left out" in note for note in other.notes)
-    with pytest.raises(InputError, match=f"codes of '{coded.name}' say how it goes with '{coded.base}'"):
+    with pytest.raises(InputError, match=f"codes of '{coded.name}' say how it goes with {coded.base}"):
         linear(release, coded.name)
-    with pytest.raises(InputError, match="Declare its bins"):
-        release.quantile(coded.name)
+    low, high = release.quantile(coded.name, of="table").interval
+    assert low <= np.quantile(rows[coded.name], 0.5) <= high
+    with pytest.raises(InputError, match="Leave `by` out"):
+        release.quantile(coded.name, 0.5, "ward")
     low, high = release.mean(coded.name, of="table").interval
     assert low <= rows[coded.name].mean() <= high
     assert high - low < 0.2 * rows[coded.name].mean()

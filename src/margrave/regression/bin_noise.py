@@ -21,14 +21,17 @@ Lines need not be straight, so that a part of both counts as not known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from margrave.regression.design import Design, ModelTables
+from margrave.regression.sums import sum_labels
 from margrave.schema.columns import Column
-from margrave.tables.numbers import LINE_DOUBT, doubts_of, weigh_covariances
+from margrave.tables.means import Product
+from margrave.tables.numbers import LINE_DOUBT, weigh_covariances
 
 Floats = NDArray[np.float64]
 
@@ -42,12 +45,14 @@ class NoisyNumber:
         variances: Of the number of each code, in units of the centred design: shape [codes].
         crossed: Sums of all numbers x over the rows of a code, shape [codes, p].
         labelled: Sums of the centred labels over the rows of a code, shape [codes].
+        in_labels: By how much the labels follow the same number, where the target is a sum that it is in.
     """
 
     place: int
     variances: Floats
     crossed: Floats
     labelled: Floats
+    in_labels: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class BinNoise:
         of_labels: The part of the target's numbers, which no coefficient changes: shape [p, p].
         inside: What X'y lacks, since all rows of a bin of the target have one number: shape [p].
         beside: What the rows of G lack, since all rows of a bin of a feature have one: shape [p, p].
+        shared: The part of `inside` that is of columns which are features as well: shape [p].
     """
 
     size: int
@@ -67,6 +73,7 @@ class BinNoise:
     of_labels: Floats
     inside: Floats
     beside: Floats
+    shared: Floats
 
     def complete(self, residual: Floats, gamma: Floats) -> Floats:
         """The residual b - G gamma with what it lacks, since all rows of a bin have one number: shape [p]."""
@@ -95,21 +102,22 @@ class BinNoise:
         """
         found: Floats = self.of_labels.copy()
         for number in self.numbers:
-            along = -gamma[number.place] * number.crossed
+            along = (number.in_labels - gamma[number.place]) * number.crossed
             along[:, number.place] += number.labelled - number.crossed @ gamma
             found += (along * number.variances[:, None]).T @ along
-        doubt = LINE_DOUBT * (self.beside @ gamma)
+        doubt = LINE_DOUBT * (self.shared - self.beside @ gamma)
         return found + np.outer(doubt, doubt)
 
 
-def find_bin_noise(design: Design, model: ModelTables, target: Column | None) -> BinNoise:
+def find_bin_noise(design: Design, model: ModelTables, target: Sequence[Product]) -> BinNoise:
     """What is not known of a design's numbers.
 
     Args:
         design: Target and features.
         model: The tables of the release's.
-        target: The column whose numbers the labels are; None where they are marks or ranks.
+        target: What the labels add up, each of one column; none where they are marks or ranks.
     """
+    weights = {one.names[0]: one.weight for one in target}
     numbers = []
     beside: Floats = np.zeros((design.size, design.size))
     for feature, encoding in enumerate(design.encodings):
@@ -121,20 +129,38 @@ def find_bin_noise(design: Design, model: ModelTables, target: Column | None) ->
         scale = design.to_raw[place, place]
         crossed = _sum_numbers(design, model, encoding.column)
         if encoding.binned is not None:
-            lost = scale * _sum_inside(encoding.binned, crossed)
+            lost = scale * encoding.slope * _sum_inside(encoding.binned, crossed)
             lost[place : place + len(encoding.names)] = 0.0
             beside[:, place] = lost
         if noise is not None:
-            labelled = np.asarray(model.project((encoding.column, design.target)) @ design.labels)
-            numbers.append(NoisyNumber(place, noise * scale**2, crossed, labelled))
+            labelled = _sum_target(design, model, encoding.column)
+            in_labels = weights.get(encoding.column, 0.0) / (scale * encoding.slope)
+            numbers.append(NoisyNumber(place, noise * scale**2, crossed, labelled, in_labels))
     of_labels: Floats = np.zeros((design.size, design.size))
     inside: Floats = np.zeros(design.size)
-    if target is not None:
-        crossed = _sum_numbers(design, model, design.target)
-        of_labels = (crossed * doubts_of(target)[:, None]).T @ crossed
-        inside = _sum_inside(target, crossed)
-        of_labels += LINE_DOUBT**2 * np.outer(inside, inside)
-    return BinNoise(design.size, tuple(numbers), of_labels, inside, beside)
+    shared: Floats = np.zeros(design.size)
+    told = {design.encodings[list(design.starts).index(number.place)].column for number in numbers}
+    for one in target:
+        (name,), (held,) = one.names, one.numbers
+        crossed = _sum_numbers(design, model, name)
+        if name not in told:
+            of_labels += one.weight**2 * (crossed * held.doubts[:, None]).T @ crossed
+        if held.column is None:
+            continue
+        lost = one.weight * _sum_inside(held.column, crossed)
+        for feature, encoding in enumerate(design.encodings):
+            if encoding.binned is not None and encoding.column == name:
+                lost[design.places(feature)] = 0.0
+                shared += lost
+        inside += lost
+    of_labels += LINE_DOUBT**2 * np.outer(inside - shared, inside - shared)
+    return BinNoise(design.size, tuple(numbers), of_labels, inside, beside, shared)
+
+
+def _sum_target(design: Design, model: ModelTables, column: str) -> Floats:
+    """Sums of the labels over the model's rows of each code of a column, shape [codes]."""
+    cliques = [((column,) if column == part else (column, part), labels) for part, labels in design.parts]
+    return np.asarray(np.sum([sum_labels(model.project(one), labels) for one, labels in cliques], axis=0))
 
 
 def _sum_inside(column: Column, crossed: Floats) -> Floats:
@@ -152,7 +178,7 @@ def _sum_inside(column: Column, crossed: Floats) -> Floats:
 def _sum_numbers(design: Design, model: ModelTables, column: str) -> Floats:
     """Sums of all numbers over the model's rows of each code of a column, shape [codes, p]."""
     # In the order in which `model_sums` has asked for the same pairs, so that none is worked out again.
-    order = {name: place for place, name in enumerate((*design.names, design.target))}
+    order = {name: place for place, name in enumerate(dict.fromkeys((*design.names, column)))}
     others = [name for name in design.names if name != column]
     pairs = [(name, column) if order[name] < order[column] else (column, name) for name in others]
     ways, *tables = model.project_many([(column,), *pairs])

@@ -166,7 +166,7 @@ class Coefficients:
             covariance=spread[np.ix_(free, free)],
             of=fit.of,
             level=level,
-            references={e.column: e.reference for e in design.encodings if e.reference},
+            references={e.column: e.reference for e in design.encodings if e.reference and e.names},
             notes=(*notes, *_note_unknown(names, identified, hidden[free])),
             schema=schema,
             fit=fit,
@@ -293,6 +293,6 @@ def _shorten(names: Sequence[str], chosen: NDArray[np.bool_]) -> str:
 def _labels(design: Design) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Name, column and level of each number of a row."""
     names = [name for encoding in design.encodings for name in encoding.names]
-    columns = [encoding.column for encoding in design.encodings for _ in encoding.names]
+    columns = [encoding.feature or encoding.column for encoding in design.encodings for _ in encoding.names]
     levels = [level for encoding in design.encodings for level in encoding.levels]
     return (INTERCEPT, *names), ("", *columns), ("", *levels)

@@ -75,8 +75,8 @@ class Design:
     columns is in proportion to how far their numbers are from 0.
 
     Args:
-        target: Name of the target.
-        labels: Number of each code of the target less `middle`, shape [codes]; 0 where it has none.
+        target: Name of the target; of one that is coded by others, the first column that it is made of.
+        labels: Number of each code of the target less its mean, shape [codes]; 0 where it has none.
         present: Which codes of the target have a number; the other rows are left out.
         middle: What was taken off the labels.
         encodings: Of the features, as they will be reported.
@@ -84,6 +84,7 @@ class Design:
         starts: Place of each feature's first number, and one past the last: shape [features + 1].
         to_raw: Linear map from coefficients of the centred design to those of the encodings, [p, p].
         intercept: Whether the constant has a coefficient.
+        others: Further columns that the target is the sum of, with the numbers of their codes, likewise.
     """
 
     target: str
@@ -95,6 +96,12 @@ class Design:
     starts: tuple[int, ...]
     to_raw: Floats
     intercept: bool
+    others: tuple[tuple[str, Floats], ...] = ()
+
+    @property
+    def parts(self) -> tuple[tuple[str, Floats], ...]:
+        """The columns whose numbers add up to the target, with these numbers."""
+        return ((self.target, self.labels), *self.others)
 
     @property
     def size(self) -> int:
@@ -128,15 +135,18 @@ class Design:
 
     def codes(self, encoded: Encoded) -> tuple[tuple[NDArray[np.int64], ...], Floats]:
         """Codes of each feature in rows that have a target, [rows], and the labels, shape [rows]."""
-        codes = encoded.column(self.target)
-        kept = self.present[codes]
-        return tuple(encoded.column(name)[kept].astype(np.int64) for name in self.names), self.labels[
-            codes[kept]
-        ]
+        kept = self.present[encoded.column(self.target)]
+        codes = tuple(encoded.column(name)[kept].astype(np.int64) for name in self.names)
+        return codes, np.sum([own[encoded.column(name)[kept]] for name, own in self.parts], axis=0)
 
 
 def centre(
-    model: ModelTables, target: str, labels: Floats, encodings: Sequence[Encoding], intercept: bool
+    model: ModelTables,
+    target: str,
+    labels: Floats,
+    encodings: Sequence[Encoding],
+    intercept: bool,
+    others: Sequence[tuple[str, Floats]] = (),
 ) -> Design:
     """A design centred and scaled by the model's one-way tables.
 
@@ -146,6 +156,7 @@ def centre(
         labels: The number of each code, NaN where it has none.
         encodings: Of the features.
         intercept: Whether the constant has a coefficient; without one features are scaled and not centred.
+        others: Further columns that the target is the sum of, with the number of each code.
 
     A number that is the same in all rows of the model, or in all but a share of 1e-12, becomes 0 and counts
     as left out: the intercept is that of a regression without it.
@@ -154,6 +165,13 @@ def centre(
     table = np.maximum(model.project((target,)), 0.0) * present
     held = float(table.sum())
     middle = float(np.nan_to_num(labels) @ table / held) if held > 0 else 0.0
+    own = np.where(present, np.nan_to_num(labels) - middle, 0.0)
+    centred = []
+    for name, numbers in others:
+        ways = np.maximum(model.project((name,)), 0.0)
+        mean = float(numbers @ ways / ways.sum()) if ways.sum() > 0 else 0.0
+        centred.append((name, numbers - mean))
+        middle += mean
     matrices, shifts, scales = [], [0.0], [1.0]
     for encoding in encodings:
         ways = np.maximum(model.project((encoding.column,)), 0.0)
@@ -172,7 +190,7 @@ def centre(
     starts = np.cumsum([1, *(len(matrix) for matrix in matrices)])
     return Design(
         target,
-        np.where(present, np.nan_to_num(labels) - middle, 0.0),
+        own,
         present,
         middle,
         tuple(encodings),
@@ -180,4 +198,5 @@ def centre(
         tuple(int(start) for start in starts),
         to_raw,
         intercept,
+        tuple(centred),
     )

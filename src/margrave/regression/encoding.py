@@ -17,7 +17,9 @@ from margrave.schema.encode import coded_from, encode_from
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import labels_of
+from margrave.tables.means import Averaged
 from margrave.tables.numbers import doubts_of, find_label, refuse_numbers, scores_of
+from margrave.tables.relative_means import average_relative, find_line
 
 Floats = NDArray[np.float64]
 EncodingName = Literal["scores", "levels", "ranks"]
@@ -37,6 +39,8 @@ class Encoding:
         variances: Of what noise makes of the first number of each code, where codes are bins that were
             discovered: shape [codes]. None where numbers are known.
         binned: The column whose own numbers these are, where its bins were discovered; else None.
+        feature: What the numbers are called, where they are a line of the column's.
+        slope: Of that line.
     """
 
     column: str
@@ -46,6 +50,8 @@ class Encoding:
     reference: str = ""
     variances: Floats | None = None
     binned: Column | None = None
+    feature: str = ""
+    slope: float = 1.0
 
 
 def release_column(schema: Schema, name: str, param: str) -> Column:
@@ -106,6 +112,41 @@ def encode_feature(
     discovered = isinstance(column, Binned) and column.fine is not None
     binned = column if discovered else None
     return replace(_scale(name, labels, numbers), variances=doubts_of(column), binned=binned)
+
+
+def encode_line(
+    schema: Schema, name: str, how: str | None, taken: Sequence[str]
+) -> tuple[Encoding, float] | None:
+    """The encoding of a feature that is a line of another column's numbers by the codes of that column, and
+    the share of the rows whose numbers are others; None if it is none.
+
+    Args:
+        schema: Of the release.
+        name: The feature.
+        how: As of `encode_feature`.
+        taken: Columns that the regression has already.
+    """
+    column = release_column(schema, name, "features")
+    if not isinstance(column, Relative) or how not in (None, "scores"):
+        return None
+    try:
+        line, strays = find_line(schema, column), average_relative(schema, column).strays
+    except InputError:  # of no numbers, or of others' products
+        return None
+    if line is None or line[0].names[0] in taken:
+        return None
+    (base,), (numbers,), slope = line[0].names, line[0].numbers, line[0].weight
+    found = _scale(base, labels_of(schema, base), slope * numbers.scores + line[1])
+    own = schema[base]
+    discovered = isinstance(own, Binned) and own.fine is not None
+    return replace(
+        found,
+        names=(name, *found.names[1:]),
+        variances=slope**2 * numbers.doubts,
+        binned=own if discovered else None,
+        feature=name,
+        slope=slope,
+    ), strays
 
 
 def _levels(name: str, labels: Sequence[str], codes: Sequence[int], reference: str) -> Encoding:
@@ -170,6 +211,29 @@ def encode_target(
     if kind == "poisson" and bool((numbers[~np.isnan(numbers)] < 0).any()):
         raise InputError(invalid("target", "a column of counts, none below 0", "Use linear.", got=name))
     return numbers, ""
+
+
+def compose_target(schema: Schema, name: str) -> Averaged | None:
+    """What a target of numbers is made of, where its codes say how it goes with others; None for others.
+
+    Raises:
+        InputError: It is no sum of other columns' numbers in all rows.
+    """
+    column = release_column(schema, name, "target")
+    if not isinstance(column, Relative):
+        return None
+    made = average_relative(schema, column)
+    single = bool(made.products) and all(len(one.names) == 1 for one in made.products)
+    whole = made.rows.all() and all(held.present.all() for one in made.products for held in one.numbers)
+    if single and whole:
+        return made
+    if single:
+        what = "never missing, nor what it is coded by"
+    else:
+        what = "a sum, difference or line of others, since tables of two columns tell no product's"
+    what += f"; codes of {name!r} say how it goes with {column.base_words}"
+    remedy = "Declare its bins, bins=32 say, and make another release."
+    raise InputError(invalid("target", what, remedy, got=name))
 
 
 def _two(column: Column, labels: Sequence[str]) -> tuple[Floats, str]:

@@ -128,10 +128,11 @@ class _Regression:
         found = self.coefficients_
         predicted = np.asarray(self._foretell(rows), dtype=np.float64)
         if y is None:
-            codes = encode_rows(rows, found.schema, [found.target])[found.target]
             design = found.fit.design
-            held = design.present[codes]
-            truth, predicted = (design.labels + design.middle)[codes][held], predicted[held]
+            codes = encode_rows(rows, found.schema, [name for name, _ in design.parts])
+            held = design.present[codes[design.target]]
+            numbers = np.sum([labels[codes[name]] for name, labels in design.parts], axis=0)
+            truth, predicted = (numbers + design.middle)[held], predicted[held]
         else:
             truth = np.asarray(self._numbers(np.asarray(y)), dtype=np.float64)
         if not len(truth):

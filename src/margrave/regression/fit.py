@@ -16,12 +16,15 @@ from margrave.archive import load_release
 from margrave.errors import InputError, invalid
 from margrave.limits import one_blas_thread
 from margrave.models.registry import resolve
-from margrave.regression.bin_noise import find_bin_noise
+from margrave.regression.bin_noise import BinNoise, find_bin_noise
 from margrave.regression.coefficients import Coefficients, Fit
 from margrave.regression.design import Design, KeptTables, ModelTables, centre
 from margrave.regression.encoding import (
+    Encoding,
     chosen_encodings,
+    compose_target,
     encode_feature,
+    encode_line,
     encode_target,
     list_coded_by,
     release_column,
@@ -33,8 +36,10 @@ from margrave.regression.moments import MomentSums, PooledSums, move_towards
 from margrave.regression.shrinkage import move_coefficients
 from margrave.regression.sums import MeasuredSums, Sums, label_means, model_sums
 from margrave.release import Release
-from margrave.schema.columns import Column
+from margrave.schema.columns import Relative
+from margrave.schema.schema import Schema
 from margrave.tables.estimates import PooledTables
+from margrave.tables.means import UNTOLD, Numbers, Product
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -96,12 +101,14 @@ def linear(
 
     Args:
         release: A `Synthesis` (`Synthesizer.fit`, `load`, `fit_tables`), or the path of a release file.
-        target: A column of numbers; or any column, with `positive`.
+        target: A column of numbers, which may be coded by others as their sum, difference or line; or any
+            column, with `positive`.
         features: The columns to explain it with; all others of the release by default.
         encodings: How features become numbers, one for all or by column: "scores" (the middle of a bin, or
             the listed number), "levels" (an indicator of every level but one) or "ranks" (codes evenly from
-            -1 to 1). By default scores for numbers, ranks for dates and times, levels for the rest. For the
-            target "scores" or "ranks".
+            -1 to 1). By default scores for numbers, ranks for dates and times, levels for the rest. A column
+            that is an exact line of one that is no feature has that one's scores. For the target "scores" or
+            "ranks".
         reference: By column, the level that others are compared with; the likeliest by default.
         positive: The level of the target that counts as 1, all others as 0.
         intercept: Whether there is a constant.
@@ -195,10 +202,12 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         remedy = "Rows are private: make a release of them first, margrave.Synthesizer().fit(rows)."
         raise InputError(invalid("release", "a Synthesis or the path of a release file", remedy))
     tables = KeptTables(model)
-    design, meaning, numbered = _design(release, tables, target, kind, options)
+    design, meaning, made = _design(release, tables, target, kind, options)
     rows = _draw(design, model, options.rng, SANDWICH_ROWS if family.affine and design.whole else MOST_ROWS)
     labelled, crossed = model_sums(design, tables)
-    bins = find_bin_noise(design, tables, numbered)
+    bins = find_bin_noise(design, tables, made.products)
+    if made.strays:
+        bins = _doubt_strays(bins, made.strays, rows)
     measured = _gather_sums(release, tables, design, (labelled, crossed), bins.inside)
     sums = measured.pooled
     if not design.whole:
@@ -216,6 +225,8 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     notes = _notes(sums, options.source)
     if options.features is None and (circular := list_coded_by(release.schema, target)):
         notes.append(f"left out: {', '.join(circular)}, whose codes say how they go with {target}")
+    if options.features is not None:
+        notes += _note_empty(release.schema, design)
     quantile = float(ndtri(0.5 + options.level / 2.0))
     unbiased, covariance, hidden = _find_middles(state, theta, inverse, quantile)
     best = unbiased if options.source == "measured" else theta
@@ -250,9 +261,9 @@ def _check(options: Options) -> None:
 
 def _design(
     release: Release, model: ModelTables, target: str, kind: str, options: Options
-) -> tuple[Design, str, Column | None]:
-    """The target and the features as numbers, what a target of 1 means, and the target's column if labels are
-    its numbers."""
+) -> tuple[Design, str, _Made]:
+    """The target and the features as numbers, what a target of 1 means, and what numbers the target is made
+    of."""
     schema = release.schema
     release_column(schema, target, "target")
     circular = list_coded_by(schema, target)
@@ -272,17 +283,76 @@ def _design(
         raise InputError(
             invalid("reference", f"of columns among {features}", "Check the spelling.", got=unknown)
         )
-    encodings = [
-        encode_feature(schema, name, asked.get(name), model.project((name,)), references.get(name))
-        for name in features
-    ]
+    encodings, strays = _encode_features(schema, model, [target, *features], asked, references)
     how = None if isinstance(options.encodings, str) and kind != "linear" else asked.get(target)
     if how == "levels":
         how = None if isinstance(options.encodings, str) else how
+    numbered = kind != "logistic" and how != "ranks" and options.positive is None
+    if kind == "linear" and numbered and (whole := compose_target(schema, target)) is not None:
+        parts = [(one.names[0], one.weight * one.numbers[0].scores) for one in whole.products]
+        parts[0] = parts[0][0], parts[0][1] + whole.offset
+        design = centre(model, *parts[0], encodings, options.intercept, parts[1:])
+        return design, "", _Made(whole.products, whole.strays + strays)
     labels, meaning = encode_target(schema, target, kind, how, options.positive)
     design = centre(model, target, labels, encodings, options.intercept)
-    numbered = not meaning and how != "ranks" and kind != "logistic"
-    return design, meaning, schema[target] if numbered else None
+    numbers = Numbers.of_column(schema[target]) if numbered else None
+    return design, meaning, _Made(() if numbers is None else (Product((target,), (numbers,)),), strays)
+
+
+def _encode_features(
+    schema: Schema,
+    model: ModelTables,
+    names: Sequence[str],
+    asked: Mapping[str, str],
+    references: Mapping[str, str],
+) -> tuple[list[Encoding], float]:
+    """The encodings of features, and the share of the rows in which one is not what others say.
+
+    Args:
+        schema, model: Of the release.
+        names: The target, and the features.
+        asked: Encodings that were asked for, by column.
+        references: Levels that others are compared with, by column.
+    """
+    found, taken, strays = list[Encoding](), [*names], 0.0
+    for name in names[1:]:
+        how, reference = asked.get(name), references.get(name)
+        line = encode_line(schema, name, how, taken) if reference is None else None
+        if line is None:
+            found.append(encode_feature(schema, name, how, model.project((name,)), reference))
+            continue
+        found.append(line[0])
+        taken.append(line[0].column)
+        strays += line[1]
+    return found, strays
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What the numbers of a target are made of.
+
+    Args:
+        products: What is added up, each of one column; none where they are marks or ranks.
+        strays: Share of the rows whose numbers are others, or those of a feature.
+    """
+
+    products: tuple[Product, ...]
+    strays: float = 0.0
+
+
+def _doubt_strays(bins: BinNoise, strays: float, rows: ModelRows) -> BinNoise:
+    """What is not known of numbers with that of rows that are not as the codes of a target or feature say.
+
+    They are supposed to be off by as much as those of a mean are (`tables.means.UNTOLD`). Columns have a
+    standard deviation of 1, and the sum of an indicator of half of the rows has half of that error squared,
+    where both halves are off on their own as groups are. What is explained by a feature varies as much as the
+    target at most.
+    """
+    size = len(rows.labels) * rows.weight
+    error = UNTOLD * strays * size * float(rows.labels.std())
+    parts = np.full(bins.size, 0.5)
+    parts[0] = 1.0
+    return replace(bins, of_labels=bins.of_labels + error**2 * np.diag(parts))
 
 
 def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
@@ -378,6 +448,16 @@ def _notes(sums: Sums, source: str) -> list[str]:
         "no standard errors: rows without a target are left out, and no table of two columns has them apart"
     )
     return [told]
+
+
+def _note_empty(schema: Schema, design: Design) -> list[str]:
+    """What is said of features that were named and have no numbers, since others determine them."""
+    empty = [schema[one.column] for one in design.encodings if not one.names]
+    return [
+        f"{column.name} adds nothing here: {column.relation}. Name what it is made of instead"
+        for column in empty
+        if isinstance(column, Relative)
+    ]
 
 
 def _estimate(

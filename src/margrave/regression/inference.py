@@ -91,8 +91,8 @@ def find_reach(design: Design, family: Family) -> Floats:
     A change from one end of the column's numbers to the other by RANGES times the range of the target, or
     by LINK_RANGE on the scale of a link.
     """
-    held = design.labels[design.present]
-    whole = RANGES * float(np.ptp(held)) if family.affine and held.size else LINK_RANGE
+    held = [design.labels[design.present], *(labels for _, labels in design.others)]
+    whole = RANGES * float(sum(map(np.ptp, held))) if family.affine and held[0].size else LINK_RANGE
     return whole / design.ranges
 
 

@@ -119,7 +119,8 @@ class MomentSums:
         cls, design: Design, sums: NoisySums | None, model: ModelTables, labelled: Floats, crossed: Floats
     ) -> MomentSums | None:
         """The moments, where they were measured of these columns in numbers that make the design's."""
-        if sums is None or not design.whole or not sums.numbers.constant:
+        alone = not design.others and design.target not in design.names
+        if sums is None or not design.whole or not sums.numbers.constant or not alone:
             return None
         asked = [*zip(design.names, design.matrices, strict=True), (design.target, design.labels[None, :])]
         for name, matrix in asked:

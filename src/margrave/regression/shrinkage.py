@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from margrave.regression.design import Design, ModelTables
 from margrave.regression.likelihood import Line
-from margrave.regression.sums import MeasuredSums, Sharpened
+from margrave.regression.sums import MeasuredSums, Sharpened, sum_squares
 
 Floats = NDArray[np.float64]
 
@@ -159,7 +159,7 @@ def _link_missing(
         before, after: X'y of the model, and as it is moved: shape [p] each.
     """
     found = np.zeros((design.size, design.size))
-    squares = float(np.maximum(model.project((design.target,)), 0.0) @ design.labels**2)
+    squares = sum_squares(design, model)
     features = {name: design.places(j) for j, name in enumerate(design.names)}
     for one, two in sums.missing_pairs:
         if squares > 0.0 and one in features and two in features:

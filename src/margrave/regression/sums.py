@@ -105,9 +105,10 @@ def model_sums(design: Design, model: ModelTables) -> tuple[Floats, Floats]:
     names = design.names
     pairs = list(combinations(range(len(names)), 2))
     cliques: list[Clique] = [(name,) for name in names]
-    cliques += [(names[j], names[k]) for j, k in pairs] + [(name, design.target) for name in names]
-    tables = model.project_many([(design.target,), *cliques])
-    first, ways, joint, labelled = _split(tables, len(names), len(pairs))
+    cliques += [(names[j], names[k]) for j, k in pairs]
+    cliques += [_pair(name, part) for part, _ in design.parts for name in names]
+    first, *tables = model.project_many([(design.target,), *cliques])
+    ways, joint = tables[: len(names)], tables[len(names) : len(names) + len(pairs)]
     crossed = np.zeros((design.size, design.size))
     crossed[0, 0] = float(first.sum())
     for j, table in enumerate(ways):
@@ -119,10 +120,37 @@ def model_sums(design: Design, model: ModelTables) -> tuple[Floats, Floats]:
         crossed[design.places(j), design.places(k)] = block
         crossed[design.places(k), design.places(j)] = block.T
     with_target = np.zeros(design.size)
-    with_target[0] = first @ design.labels
-    for j, table in enumerate(labelled):
-        with_target[design.places(j)] = design.matrices[j] @ (table @ design.labels)
+    for part, labels in design.parts:
+        with_target[0] += model.project((part,)) @ labels
+        for j, name in enumerate(names):
+            with_target[design.places(j)] += design.matrices[j] @ sum_labels(
+                model.project(_pair(name, part)), labels
+            )
     return with_target, crossed
+
+
+def _pair(name: str, other: str) -> Clique:
+    """The columns of a table of two, which may be the same one."""
+    return (name,) if name == other else (name, other)
+
+
+def sum_labels(table: Floats, labels: Floats) -> Floats:
+    """Sums of labels over the rows of each code of a column: shape [codes].
+
+    Args:
+        table: Of the column with another that has these labels, or of this one alone if it has them.
+        labels: Shape [codes] of the other.
+    """
+    return np.asarray(table * labels if table.ndim == 1 else table @ labels)
+
+
+def sum_squares(design: Design, model: ModelTables) -> float:
+    """The sum over rows of the target's squares, by the model's tables."""
+    return sum(
+        float(left @ sum_labels(np.maximum(model.project(_pair(name, other)), 0.0), right))
+        for name, left in design.parts
+        for other, right in design.parts
+    )
 
 
 def label_means(design: Design, model: ModelTables) -> tuple[Floats, ...]:
@@ -159,7 +187,7 @@ def _sum_weighted(
         shape [p, q].
     """
     first, second, inside = one**2, other**2, np.maximum(own, 0.0)
-    weights = inside / (inside + np.sqrt(spread))
+    weights = inside / np.maximum(inside + np.sqrt(spread), 1e-300)
     whole = np.maximum(first @ inside @ second, 1e-300)
     kept = np.maximum(first @ (weights * inside) @ second / whole, LEAST_KEPT)
     return (
@@ -169,23 +197,17 @@ def _sum_weighted(
     )
 
 
-def _split(
-    tables: Sequence[Floats], ways: int, pairs: int
-) -> tuple[Floats, Sequence[Floats], Sequence[Floats], Sequence[Floats]]:
-    rest = tables[1:]
-    return tables[0], rest[:ways], rest[ways : ways + pairs], rest[ways + pairs :]
-
-
 class MeasuredSums:
     """The residuals b - G gamma of noisy tables, where b is X'y and G is X'X.
 
     With gamma fixed they are linear in the tables, so that they are unbiased, and their noise is Gaussian
     with a covariance that is known exactly.
 
-    All sums are over columns: the constant (0), the features (1 to J) and the target (J + 1), each with the
-    numbers A_u of its codes. Column u's part of the residual is A_u applied to the sum over columns w of
-    T_uw c_w, where c_w = -A_w'gamma_w for the constant and features, and the labels for the target. So one
-    measured table M adds A_u (sum of its variances times F_u F_v, over all but columns u and v) A_v' to the
+    All sums are over columns: the constant (0), the features (1 to J) and the target (J + 1; several where it
+    is a sum of columns, which may be features as well), each with the numbers A_u of its codes. Column u's
+    part of the residual is A_u applied to the sum over columns w of T_uw c_w, where c_w = -A_w'gamma_w for
+    the constant and features, and the labels for the target. So one measured table M adds A_u (sum of its
+    variances times F_u F_v, over all but columns u and v) A_v' to the
     covariance, where F_u = sum over w of c_w times the weight of M's cells in the pooled T_uw: arrays of the
     size of M, whatever the number of coefficients.
 
@@ -199,15 +221,16 @@ class MeasuredSums:
         self._design = design
         self._tables = tables
         self._public_rows = public_rows
-        self._columns = (None, *design.names, design.target)
+        self._columns = (None, *design.names, *(name for name, _ in design.parts))
         self._parts: list[_Part] | None = None
 
     @cached_property
     def missing_pairs(self) -> tuple[Clique, ...]:
         """Pairs of columns that no noisy table holds, those with the target first."""
-        names, target = self._design.names, self._design.target
-        wanted = [(name, target) for name in names] + list(combinations(names, 2))
-        return tuple(pair for pair in wanted if not self._tables.holds(pair))
+        names = self._design.names
+        wanted = [_pair(name, part) for part, _ in self._design.parts for name in names]
+        wanted += combinations(names, 2)
+        return tuple(pair for pair in dict.fromkeys(wanted) if not self._tables.holds(pair))
 
     @property
     def complete(self) -> bool:
@@ -262,9 +285,10 @@ class MeasuredSums:
         design = self._design
         scores = self._scores(np.zeros(design.size), True)
         known = np.zeros(design.size, dtype=np.bool_)
-        known[0] = self._tables.holds((design.target,))
+        parts = [part for part, _ in design.parts]
+        known[0] = all(self._tables.holds((part,)) for part in parts)
         for j, name in enumerate(design.names):
-            known[design.places(j)] = self._tables.holds((name, design.target))
+            known[design.places(j)] = all(self._tables.holds(_pair(name, part)) for part in parts)
         return self._sum(scores), self._variances(scores), known
 
     def sharpen(self, model: ModelTables) -> Sharpened:
@@ -283,6 +307,8 @@ class MeasuredSums:
         """
         design, total = self._design, max(float(model.total), 1.0)
         found = Sharpened(np.zeros(design.size), np.zeros(design.size), np.zeros(design.size, dtype=np.bool_))
+        if design.others or design.target in design.names:
+            return found  # no table is of the target alone
         held = [j for j, name in enumerate(design.names) if self._tables.holds((name, design.target))]
         cliques: list[Clique] = [(design.names[j], design.target) for j in held]
         for j, clique, own in zip(held, cliques, model.project_many(cliques), strict=True):
@@ -313,29 +339,34 @@ class MeasuredSums:
         Args:
             model: Fitted to the release.
         """
-        design, labels = self._design, self._design.labels
-        found = Differences(*np.zeros((5, design.size)))
-        if self._tables.holds((design.target,)):
-            found.weighted[0] = (
-                self._tables.table((design.target,)) - model.project((design.target,))
-            ) @ labels
-            found.weighted_noise[0] = self._tables.variances((design.target,)) @ labels**2
-        held = [j for j, name in enumerate(design.names) if self._tables.holds((name, design.target))]
-        cliques: list[Clique] = [(design.names[j], design.target) for j in held]
+        found = Differences(*np.zeros((5, self._design.size)))
+        for part, labels in self._design.parts:
+            self._compare_part(found, model, part, labels)
+        return found
+
+    def _compare_part(self, found: Differences, model: ModelTables, part: str, labels: Floats) -> None:
+        """Add what one column of the target makes of the differences."""
+        design = self._design
+        if self._tables.holds((part,)):
+            found.weighted[0] += (self._tables.table((part,)) - model.project((part,))) @ labels
+            found.weighted_noise[0] += self._tables.variances((part,)) @ labels**2
+        held = [j for j, name in enumerate(design.names) if self._tables.holds(_pair(name, part))]
+        cliques: list[Clique] = [_pair(design.names[j], part) for j in held]
         for j, clique, own in zip(held, cliques, model.project_many(cliques), strict=True):
             at, matrix, spread = design.places(j), design.matrices[j], self._tables.variances(clique)
             off = self._tables.table(clique) - own
+            if len(clique) == 1:
+                off, own, spread = np.diag(off), np.diag(own), np.diag(spread)
             plain, noise = matrix @ (off @ labels), matrix**2 @ (spread @ labels**2)
             some, own_noise, common = (
                 part[:, 0] for part in _sum_weighted(off, own, spread, matrix, labels[:, None])
             )
             better = own_noise < noise
-            found.weighted[at] = np.where(better, some, plain)
-            found.weighted_noise[at] = np.where(better, own_noise, noise)
-            found.rest[at] = np.where(better, plain - some, 0.0)
-            found.rest_noise[at] = np.where(better, np.maximum(noise - 2.0 * common + own_noise, 0.0), 0.0)
-            found.shared_noise[at] = np.where(better, common - own_noise, 0.0)
-        return found
+            found.weighted[at] += np.where(better, some, plain)
+            found.weighted_noise[at] += np.where(better, own_noise, noise)
+            found.rest[at] += np.where(better, plain - some, 0.0)
+            found.rest_noise[at] += np.where(better, np.maximum(noise - 2.0 * common + own_noise, 0.0), 0.0)
+            found.shared_noise[at] += np.where(better, common - own_noise, 0.0)
 
     def compare_features(self, model: ModelTables) -> list[Block]:
         """How far X'X of noisy tables is from the model's, by pairs of features that tables hold.
@@ -405,15 +436,15 @@ class MeasuredSums:
     def _clique(self, u: int, w: int) -> Clique:
         """The columns of T_uw; the constant is in every table."""
         one, two = self._columns[u], self._columns[w]
-        if one is None or two is None or u == w:
+        if one is None or two is None:
             return tuple(name for name in (one or two,) if name is not None)
-        return one, two
+        return _pair(one, two)
 
     def _held(self, u: int, w: int) -> bool:
         return self._tables.holds(self._clique(u, w))
 
     def _pooled(self, u: int, w: int) -> Floats:
-        """T_uw, shape [codes of u, codes of w]; of one column where u = w or one is the constant."""
+        """T_uw, shape [codes of u, codes of w]; of one column where both are it or one is the constant."""
         if u == w == 0 and self._public_rows is not None:
             return np.asarray([self._public_rows])
         table = self._tables.table(self._clique(u, w))
@@ -438,7 +469,7 @@ class MeasuredSums:
         part = _Part(measured.sigmas**2, {0: (1,) * len(sizes)} | shapes, {}, {})
         known: dict[Clique, Floats] = {}
         for u, w in combinations_with_replacement((0, *sorted(columns)), 2):
-            kept = [columns[column] for column in dict.fromkeys((u, w)) if column]
+            kept = list(dict.fromkeys(columns[column] for column in (u, w) if column))
             lost = tuple(axis for axis in range(len(sizes)) if axis not in kept)
             part.sides[u, w] = lost, len(kept) == 2 and kept[0] > kept[1]
             if u == w == 0 and self._public_rows is not None:
@@ -455,7 +486,7 @@ class MeasuredSums:
         """c_w of each column w: shape [codes of w], or [1] for the constant."""
         design = self._design
         scores = [-gamma[:1], *(-gamma[design.places(j)] @ m for j, m in enumerate(design.matrices))]
-        return [*scores, design.labels] if labelled else scores
+        return [*scores, *(labels for _, labels in design.parts)] if labelled else scores
 
     def _sum(self, scores: Sequence[Floats]) -> Floats:
         """The residual with these c_w, shape [p]."""
@@ -464,14 +495,14 @@ class MeasuredSums:
             for w, score in enumerate(scores):
                 if score.any() and self._held(u, w):
                     table = self._pooled(u, w)
-                    crossed = table * score if u == w or not u or not w else table @ score
+                    crossed = sum_labels(table, score)
                     values[places] += matrix @ (crossed if u else crossed.sum(keepdims=True))
         return values
 
     def _fields(self, scores: Sequence[Floats]) -> Iterator[tuple[_Part, dict[int, Floats]]]:
         """The arrays F_u of each measured table, by u; see the class. An axis along which one is the same may
         have length 1."""
-        last = len(self._columns) - 1
+        last = 1 + len(self._design.names)
         used = {w for w, score in enumerate(scores) if score.any()}
         for part in self._noise_parts():
             fields: dict[int, Floats] = {}

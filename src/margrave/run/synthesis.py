@@ -144,7 +144,8 @@ class Synthesis:
 
         Raises:
             SchemaError: There is no such column.
-            InputError: It has no numbers, or no noisy table holds both columns, or what it is coded by.
+            InputError: It has no numbers, or no noisy table holds both columns, or by group what it is coded
+                by.
 
         Example:
             ``synthesis.mean("income", by="sex").difference("Male", "Female")``
@@ -189,11 +190,14 @@ class Synthesis:
 
         The interval is made of whole bins, so it holds the quantile at least as often as it says; so do those
         of differences of groups. Where rows may lie beyond the range of a column and the quantile is so near
-        its end that they may decide it, the interval has no end on that side.
+        its end that they may decide it, the interval has no end on that side. Of a column that is coded by
+        others it is made of the cells that discovery counted; by group, of the bins of the one column that it
+        is a line of.
 
         Raises:
             SchemaError: There is no such column.
-            InputError: It has no numbers, q is not between 0 and 1, or no noisy table holds both columns.
+            InputError: It has no numbers, q is not between 0 and 1, or no noisy table holds both columns; by
+                group, or it is coded by others and is no line of one.
         """
         from margrave.tables.quantities import estimate_quantile
 

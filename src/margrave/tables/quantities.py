@@ -20,17 +20,21 @@ up to there hold the true pair with probability `level` at least, whatever the n
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from margrave.errors import InputError, invalid
 from margrave.release import Release
 from margrave.schema.columns import Binned, Column, Relative
 from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
 from margrave.schema.domain import Clique
+from margrave.schema.schema import Schema
 from margrave.tables.estimates import PooledTables, Term, labels_of
 from margrave.tables.means import Averaged, Numbers, estimate_means
-from margrave.tables.numbers import find_label, ranges_of, refuse_numbers, scores_of, value_inside
+from margrave.tables.numbers import find_label, ranges_of, refuse_numbers, value_inside
+from margrave.tables.own_cells import read_alone
 from margrave.tables.ratios import (
     Floats,
     GroupEstimates,
@@ -40,7 +44,7 @@ from margrave.tables.ratios import (
     check_question,
     normal_quantile,
 )
-from margrave.tables.relative_means import average_relative
+from margrave.tables.relative_means import average_relative, find_line
 
 
 def estimate_mean(
@@ -50,7 +54,13 @@ def estimate_mean(
     check_question(of, level)
     column = release.schema[name]
     if isinstance(column, Relative):
-        return estimate_means(release, average_relative(release.schema, column), by, of, level)
+        try:
+            return estimate_means(release, average_relative(release.schema, column), by, of, level)
+        except InputError:
+            alone = None if by is not None else read_alone(release, column)
+            if alone is None:
+                raise
+            return estimate_mean(alone, name, of=of, level=level)
     numbers = Numbers.of_column(column)
     if numbers is None:
         raise refuse_numbers(column, "column", "Use `share` for its levels.")
@@ -90,13 +100,13 @@ def estimate_quantile(
     if not isinstance(q, float) or not 0.0 < q < 1.0:
         raise InputError(invalid("q", "above 0 and below 1", "Try q=0.5, the median.", got=q))
     column = release.schema[name]
-    scores, ranges = scores_of(column), ranges_of(column)
-    if scores is None or ranges is None:
-        raise refuse_numbers(column, "column", "Use `share` for its levels.")
-    order = np.argsort(scores, kind="stable")[: int((~np.isnan(scores)).sum())]
-    tables, clique, groups = _tables(release, name, by)
+    if isinstance(column, Relative) and by is None and (alone := read_alone(release, column)) is not None:
+        return estimate_quantile(alone, name, q, of=of, level=level)
+    asked = _find_line(release.schema, column)
+    order = np.argsort(asked.least, kind="stable")[: int((~np.isnan(asked.least)).sum())]
+    tables, clique, groups = _tables(release, name, asked, by)
     everyone = float(tables.table(clique)[..., order].sum())
-    below = np.zeros((len(order), len(scores)))
+    below = np.zeros((len(order), len(asked.least)))
     for k in range(len(order)):
         below[k, order[:k]] = 1.0  # shares below each bin, less q of all: 0 at the quantile
         below[k, order] -= q
@@ -107,30 +117,92 @@ def estimate_quantile(
         sums = tables.values(terms, len(order))
         variances = np.diag(tables.covariance(terms, len(order))).copy()
         table = tables.table(clique) if by is None else tables.table(clique)[place]
+        counts = table[order]
+        rows = max(float(counts.sum()), 0.0)
         if of == "population":
-            variances += q * (1.0 - q) * max(float(table[order].sum()), 0.0)
-        least, greatest = ranges[0][order], ranges[1][order]
-        if _takes_others(column):
-            # Rows beyond a range count in its first and last bins. All of them may be of one group.
-            beyond = MAX_SHARE_OUTSIDE * everyone / max(float(table[order].sum()), 1e-300)
-            least[0] = -math.inf if q <= beyond else least[0]
-            greatest[-1] = math.inf if 1.0 - q <= beyond else greatest[-1]
+            variances += q * (1.0 - q) * rows
+        least, greatest = asked.least[order], asked.greatest[order]
+        # Rows beyond a range count in its first and last bins. All of them may be of one group.
+        outside = MAX_SHARE_OUTSIDE if _takes_others(asked.column) else 0.0
+        beyond = outside * everyone / max(rows, 1e-300) + asked.strays
+        least[0] = -math.inf if q <= beyond else least[0]
+        greatest[-1] = math.inf if 1.0 - q <= beyond else greatest[-1]
+        # Rows of which no table tells may all be below a number, or all above it.
+        under = np.append(0.0, np.maximum.accumulate(np.clip(np.cumsum(counts), 0.0, rows)))[:-1]
+        most, fewest = sums + asked.strays * (rows - under), sums - asked.strays * under
         errors = np.sqrt(variances)
-        low, high = _possible_bins(sums, errors, level)
+        low, high = _possible_bins(fewest, most, errors, level)
         lower, upper = float(least[low]), float(greatest[high])
-        inside, part = _place(table[order], q)
-        value = min(max(value_inside(column, int(order[inside]), part), lower), upper)
+        value = min(max(asked.find_inside(order, counts, q), lower), upper)
         error = (upper - lower) / (2.0 * normal_quantile(level))
         found[label] = NumberEstimate(value, error, (lower, upper), level)
-        bins.append(QuantileBins(least, greatest, _contradict(sums, errors)))
+        bins.append(QuantileBins(least, greatest, _contradict(fewest, most, errors)))
     return found[""] if by is None else GroupEstimates(found, bins=tuple(bins))
 
 
-def _contradict(sums: Floats, errors: Floats) -> Floats:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Numbers that are a line of those of one attribute, or these themselves.
+
+    Args:
+        column: The attribute.
+        least, greatest: Number of each code, shape [codes]; NaN where it has none.
+        factor, offset: Of the line.
+        strays: Share of the rows whose numbers may be others.
+        remedy: What to do where no table holds the attribute with the groups.
+    """
+
+    column: Column
+    least: Floats
+    greatest: Floats
+    factor: float = 1.0
+    offset: float = 0.0
+    strays: float = 0.0
+    remedy: str = "Make a release that measures them together (method auto), or look at `table`."
+
+    def find_inside(self, order: NDArray[np.int64], counts: Floats, q: float) -> float:
+        """The quantile of noisy counts, the cells of its bin filled by what they weigh.
+
+        Args:
+            order: Codes by their numbers.
+            counts: Of these, in order.
+            q: Which quantile.
+        """
+        place, part = _place(counts, q)
+        part = part if self.factor > 0.0 else 1.0 - part
+        return self.offset + self.factor * value_inside(self.column, int(order[place]), part)
+
+
+def _find_line(schema: Schema, column: Column) -> _Line:
+    """The attribute that says in which order rows come.
+
+    Raises:
+        InputError: The column has no numbers, or is coded by others and no line of one of them.
+    """
+    if not isinstance(column, Relative):
+        ranges = ranges_of(column)
+        if ranges is None:
+            raise refuse_numbers(column, "column", "Use `share` for its levels.")
+        return _Line(column, *ranges)
+    asked = average_relative(schema, column)
+    line = find_line(schema, column)
+    base = None if line is None else schema[line[0].names[0]]
+    ranges = None if base is None else ranges_of(base)
+    if line is None or base is None or ranges is None:
+        what = "counted by discovery and asked for without `by`, or a line of one other; codes of "
+        what += f"{column.name!r} are of {column.base_words}"
+        remedy = "Leave `by` out, or declare its bins, bins=32 say, and make another release."
+        raise InputError(invalid("column", what, remedy, got=column.name))
+    factor, offset, slack = line[0].weight, *line[1:]
+    ends = np.sort(factor * np.asarray(ranges) + offset, axis=0)
+    return _Line(base, ends[0] - slack, ends[1] + slack, factor, offset, asked.strays, asked.remedy)
+
+
+def _contradict(fewest: Floats, most: Floats, errors: Floats) -> Floats:
     """t^2 of the head of this module for each bin, shape [bins]. Nothing is below the first or above the
-    last."""
-    apart = sums[1:] / np.maximum(errors[1:], 1e-300)
-    begins, ends = np.append(0.0, apart), np.append(-apart, 0.0)
+    last; the rest as of `_possible_bins`."""
+    errors = np.maximum(errors[1:], 1e-300)
+    begins, ends = np.append(0.0, fewest[1:] / errors), np.append(-most[1:] / errors, 0.0)
     return np.asarray(np.maximum(np.maximum(begins, ends), 0.0) ** 2)
 
 
@@ -146,17 +218,19 @@ def _takes_others(column: Column) -> bool:
     return isinstance(column, Binned) and not column.strict
 
 
-def _possible_bins(sums: Floats, errors: Floats, level: float) -> tuple[int, int]:
+def _possible_bins(fewest: Floats, most: Floats, errors: Floats, level: float) -> tuple[int, int]:
     """The first and the last bin, in order, that may hold a quantile (Woodruff 1952).
 
-    sums[k] estimates (rows below bin k) - q (all rows). The quantile is not below bin k unless the true sum
-    at k + 1 is at least 0, nor above unless that at k is at most 0; each is refused at half of 1 - level.
+    At k both sums estimate (rows below bin k) - q (all rows): with the fewest and with the most rows below it
+    that there may be, which are the same where tables tell of all rows. The quantile is not below bin k
+    unless the true sum at k + 1 is at least 0, nor above unless that at k is at most 0; each is refused at
+    half of 1 - level.
     """
     wide = normal_quantile(level)
-    after = np.append(sums[1:], np.inf) + wide * np.append(errors[1:], 0.0)
-    before = np.append(-np.inf, sums[1:]) - wide * np.append(0.0, errors[1:])
+    after = np.append(most[1:], np.inf) + wide * np.append(errors[1:], 0.0)
+    before = np.append(-np.inf, fewest[1:]) - wide * np.append(0.0, errors[1:])
     low = int(np.argmax(after >= 0.0))
-    high = len(sums) - 1 - int(np.argmax(before[::-1] <= 0.0))
+    high = len(most) - 1 - int(np.argmax(before[::-1] <= 0.0))
     return min(low, high), max(low, high)
 
 
@@ -172,19 +246,20 @@ def _place(counts: Floats, q: float) -> tuple[int, float]:
     return place, float((q - cumulative[place]) / inside) if inside > 0 else 0.5
 
 
-def _tables(release: Release, name: str, by: str | None) -> tuple[PooledTables, Clique, tuple[str, ...]]:
+def _tables(
+    release: Release, name: str, asked: _Line, by: str | None
+) -> tuple[PooledTables, Clique, tuple[str, ...]]:
     """The noisy tables, the clique that answers, and the groups.
 
     Raises:
         InputError: No noisy table holds the columns, or a column is named twice.
         SchemaError: There is no such column.
     """
-    clique = (name,) if by is None else (by, name)
+    clique = (asked.column.name,) if by is None else (by, asked.column.name)
     release.domain.shape(clique)
-    if by == name:
+    if by in (name, asked.column.name):
         raise InputError(invalid("by", "another column", "Name the column of the groups.", got=by))
     tables = PooledTables(release.domain, release.measurements)
     if not tables.holds(clique):
-        remedy = "Make a release that measures them together (method auto), or look at `table`."
-        raise InputError(invalid("columns", "held by a measured table", remedy, got=list(clique)))
+        raise InputError(invalid("columns", "held by a measured table", asked.remedy, got=list(clique)))
     return tables, clique, ("",) if by is None else labels_of(release.schema, by)

@@ -65,6 +65,28 @@ def average_relative(schema: Schema, column: Relative) -> Averaged:
     return Averaged(column.name, rows, products, offset, untold, min(strays, 1.0), remedy)
 
 
+def find_line(schema: Schema, column: Relative) -> tuple[Product, float, float] | None:
+    """The numbers of one column that a relative column is in every row that has a value, times a factor, with
+    what is added and what rounding may be off; None if it is no such line.
+
+    Args:
+        schema, column: As of `average_relative`.
+
+    Raises:
+        InputError: As `average_relative`.
+    """
+    products, offset = _expand(schema, column)
+    chain = _list_relative(schema, column)
+    told = all(not one.alone and (not one.missing or one.follows) for one in chain)
+    if not told or len(products) != 1 or len(products[0].names) != 1 or products[0].weight == 0.0:
+        return None
+    slack, scale = 0.0, 1.0
+    for one in chain:
+        slack += scale * one.comparison.slack
+        scale *= max(1.0, abs(one.factor))
+    return None if isinstance(schema[products[0].names[0]], Relative) else (products[0], offset, slack)
+
+
 def _list_relative(schema: Schema, column: Relative) -> list[Relative]:
     """The column, and all it is made of that are relative themselves."""
     found = [column]
