@@ -230,14 +230,15 @@ class NumericDiscovery:
         return known, _marginal(known, found, seen.absent, seen.doubt)
 
     def _is_hidden(self, bounds: BoundsLook | None, seen: Seen) -> bool:
-        """Whether nearly all rows have no number and noise hides where those of the others are.
+        """Whether most rows have no number and noise hides where those of the others are, or all of them are.
 
         Drawn from a range of noise, a few speeds of aircraft would be millions; so all are missing.
         """
         if bounds is None or self.column.missing is False or self.column.provisional:
             return False
         rows, evident = self._rows(np.append(seen.absent, seen.noisy)), Z_BOUNDS * bounds.sigma
-        return float(bounds.noisy.max()) <= evident and seen.absent >= (1 - MOST_HIDDEN) * rows
+        least = 0.5 if float(seen.weigh().sum()) < seen.doubt else 1 - MOST_HIDDEN
+        return float(bounds.noisy.max()) <= evident and seen.absent >= least * rows
 
     def _tails(self, found: Histogram, rows: float, bounds: BoundsLook | None) -> Tails:
         """The laws of the largest and the least numbers, which end where that is declared.
@@ -392,7 +393,7 @@ class NumericDiscovery:
         and multiples; or the column of times of day, or of dates, that whole numbers turn out to be."""
         low, high = self._ends()
         if isinstance(self.column, Time):
-            edges = np.unique(np.rint(np.linspace(max(low, 0.0), min(high, float(DAY)), TIME_CELLS + 1)))
+            edges = np.unique(np.rint(np.linspace(max(low, 0.0), min(high, DAY), TIME_CELLS + 1)))
             start = _Range(edges, edges, self._even(edges), self._multiples(float(np.abs(edges).max())))
         elif isinstance(self.column, (Date, Moment)):
             edges, coarse, counts = self._calendar()
@@ -418,8 +419,7 @@ class NumericDiscovery:
         whole = isinstance(self.column, Whole)
         if is_narrow(self.column):
             return self._narrow(whole)
-        first = number_edges(whole)
-        coarse = first = first[self._overlap(first)]
+        coarse = first = number_edges(whole)[self._overlap(number_edges(whole))]
         noisy, sigma = self._first(first, SHARES["bounds"] - FINER_BOUNDS_WEIGHT)
         bounds, rows = BoundsLook(first, noisy, sigma), self._rows(noisy)
         counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
@@ -572,8 +572,8 @@ class NumericDiscovery:
         return inside or [(low, low + 1) if lower is not None else (high - 1, high)]
 
     def _first(self, edges: Array, share: Fraction) -> tuple[Array, float]:
-        exact = functools.partial(self._between, edges)
-        return self.look(f"bounds of {self.column.name}", exact, self.unit * share, False)
+        what, exact = f"bounds of {self.column.name}", functools.partial(self._between, edges)
+        return self.look(what, exact, self.unit * share, False)
 
     def _between(self, edges: Array) -> NDArray[np.int64]:
         """Rows with a reading by cell: each is in one cell at most. **Not private.**"""

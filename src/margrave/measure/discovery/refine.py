@@ -10,6 +10,7 @@ Everything here is post-processing of released noisy counts.
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,8 +158,10 @@ def cut_faint_ends(found: Histogram, unit: float) -> Histogram:
     cells = np.arange(len(found.noisy))
     behind, before = cells[last + 1 + (first == last) :], cells[:first][::-1]
     for end, beside in ((behind, last), (before, first)):
-        # However many of them are taken together, from the number of many rows outwards.
-        noise = REST_DEVIATIONS * np.sqrt(np.cumsum(found.variances[end]))
+        # However many of them are taken together, from the number of many rows outwards. The sums go along
+        # with each other, so that there are as many chances as times that their number doubles.
+        chances = math.sqrt(REST_DEVIATIONS**2 + 2.0 * math.log(1.0 + math.log(max(len(end), 1))))
+        noise = chances * np.sqrt(np.cumsum(found.variances[end]))
         if single[end].all() and single[beside] and (np.cumsum(found.noisy[end]) <= noise).all():
             weights[end] = 0.0
     return dataclasses.replace(found, weights=weights)
