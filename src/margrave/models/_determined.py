@@ -506,14 +506,16 @@ def _find_closest(
     model: protocols.Model, ways: Sequence[Determined], pairs: Sequence[Pooled], chosen: Sequence[Determined]
 ) -> Determined | None:
     """The change that meets the measured pairs of both attributes best, or None where all ruin them."""
+    able = [way for way in ways if _may_change(way, chosen)]
+    if not able:
+        return None
     own = [table for table in pairs if not {ways[0].name, ways[0].by}.isdisjoint(table.clique)]
     before = _project_changed(model, chosen, own)
     best, least = None, before
-    for way in ways:
-        if _may_change(way, chosen):
-            tables = _project_changed(model, [*chosen, way], own)
-            if best is None or _compare_all(least, tables, own) > TURNED:
-                best, least = way, tables
+    for way in able:
+        tables = _project_changed(model, [*chosen, way], own)
+        if best is None or _compare_all(least, tables, own) > TURNED:
+            best, least = way, tables
     # A model that was fitted to the noise is nearer than the noise is, which is no merit.
     cells = sum(table.values.size for table in own)
     usual = max(_measure_misfit(before, own), float(cells))
