@@ -24,6 +24,7 @@ from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
 from margrave.report.pictures import extent, grid
 from margrave.schema.columns import Categorical, Date, Identifier, Integer, Real, Relative
+from margrave.schema.constraints.missing import SENTENCES
 from margrave.schema.constraints.rules import DatePart
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
@@ -276,6 +277,21 @@ def test_what_a_fit_saw_to_follow_from_another_column_is_told(turned: bool) -> N
     assert describe_found_rules(model) == [
         "found         state follows from county in 98.7% (± 0.4%) of the rows, found and not promised"
     ]
+
+
+def test_values_that_a_fit_saw_to_be_missing_together_are_told() -> None:
+    arrived = Categorical(name="arrived", values=("a",), missing=True)
+    late = Categorical(name="late", values=("l",), missing=True)
+    release = small(
+        schema=Schema((arrived, late)),
+        measurements=(NoisyMarginal(("arrived",), np.array([60.0, 40.0]), 5.0),),
+    )
+    inner = Independent().fit(release.domain, release.measurements)
+    found = Determined("late", "arrived", np.eye(2), held=(0.987, 0.004), sentence=SENTENCES[0])
+    model = DeterminedModel(inner, [found])
+    assert "late is missing where arrived is, and nowhere else" in render(release, model)
+    (said,) = describe_found_rules(model)
+    assert said.startswith("found         late is missing where arrived is, and nowhere else in 98.7%")
 
 
 def test_numbers_that_dates_tell_are_told() -> None:

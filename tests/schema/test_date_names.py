@@ -7,7 +7,15 @@ from itertools import combinations
 import pytest
 
 from margrave.schema.calendar import is_possible
-from margrave.schema.date_names import MIN_NAMES, MOST_NAMES, NAME_LISTS, normalize_name, read_names
+from margrave.schema.date_names import (
+    MIN_NAMES,
+    MOST_NAMES,
+    NAME_LISTS,
+    list_named_parts,
+    normalize_name,
+    read_names,
+    turn_seasons,
+)
 
 
 def test_no_names_of_a_column_can_be_read_in_two_ways() -> None:
@@ -19,7 +27,7 @@ def test_no_names_of_a_column_can_be_read_in_two_ways() -> None:
 
 def test_each_list_is_whole_and_a_name_stands_for_one_number() -> None:
     for one in NAME_LISTS:
-        assert len(one.names) == {"weekday": 7, "month": 12}[one.part]
+        assert len(one.names) == {"weekday": 7, "month": 12, "season": 4}[one.part]
         spelt = {(normalize_name(name), place) for place, names in enumerate(one.names, 1) for name in names}
         assert dict(spelt) == one.numbers
         assert len(spelt) == len(one.numbers), one.names[0]
@@ -41,6 +49,9 @@ def test_full_names_and_abbreviations_are_read_in_every_language(one: object) ->
         (("1Q", "2Q", "4Q"), "quarter", {"1Q": 1, "2Q": 2, "4Q": 4, "3Q": 3}),
         (("T4", "T1", "T2"), "quarter", {"T4": 4, "T1": 1, "T2": 2, "T3": 3}),
         (("Sa", "Fr", "Mo"), "weekday", {"Sa": 6, "Fr": 5, "Mo": 1, "Tu": 2, "We": 3, "Th": 4, "Su": 7}),
+        (("H1", "H2"), "half", {"H1": 1, "H2": 2}),
+        (("Winter", "Fall", "Spring"), "season", {"Winter": 1, "Fall": 4, "Spring": 2, "Summer": 3}),
+        (("weekday", "Week-End"), "weekend", {"weekday": 0, "Week-End": 1}),
         (
             ("LUNEDÌ", "martedi", "Sab", "dom.", "gio", "ven", "mer"),
             "weekday",
@@ -98,11 +109,40 @@ def test_quarters_and_months_with_a_year(
     [
         (), ("",), ("Mon", "Tue"), ("Q1", "Q2", "Q5"), ("Mon", "Tue", "odd"), ("May", "May.", "MAY"),
         ("1", "2", "3"), ("2021", "2022", "2023"), ("Monday 2021", "Monday 2022", "Monday 2023"),
-        ("2021-13", "2021-12", "2021-11"), ("mon", "lundi", "martes"), ("a 2021", "b 2021", "c 2021"),
+        ("2021-13", "2021-12", "2021-11"), ("H1",), ("H1", "H2", "H3"), ("winter", "summer"),
+        ("weekend",), ("2021 H1", "2021 H2", "2022 H1"),
+        ("mon", "lundi", "martes"), ("a 2021", "b 2021", "c 2021"),
     ],
 )  # fmt: skip
 def test_what_is_no_column_of_names(texts: tuple[str, ...]) -> None:
     assert read_names(texts) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("is_weekend", ("weekend",)),
+        ("Season", ("season", "season_from_21")),
+        ("dayOfYear", ("day_of_year",)),
+        ("iso_week", ("week",)),
+        ("FiscalYear", ("fiscal_year_april", "fiscal_year_july", "fiscal_year_october")),
+        ("birth_decade", ("decade",)),
+        ("weeks", ()),
+        ("weakness", ()),
+        ("price", ()),
+    ],
+)
+def test_names_of_columns_say_which_parts_they_may_be(name: str, parts: tuple[str, ...]) -> None:
+    assert list_named_parts(name) == parts
+
+
+def test_seasons_of_the_south_are_half_a_year_off() -> None:
+    assert turn_seasons({"winter": 1, "spring": 2, "summer": 3, "fall": 4}) == {
+        "winter": 3,
+        "spring": 4,
+        "summer": 1,
+        "fall": 2,
+    }
 
 
 def test_engines_compare_no_more_names_than_they_can() -> None:

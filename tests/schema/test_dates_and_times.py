@@ -58,7 +58,23 @@ def test_parts_are_those_of_python(moment: datetime.datetime) -> None:
         "minute": moment.minute,
         "year_quarter": moment.year * 10 + (moment.month + 2) // 3,
         "year_month": moment.year * 100 + moment.month,
+        "half": 1 if moment.month < 7 else 2,
+        "season": {12: 1, 1: 1, 2: 1, 3: 2, 4: 2, 5: 2, 6: 3, 7: 3, 8: 3}.get(moment.month, 4),
+        "season_from_21": tell_season(moment),
+        "weekend": int(moment.isoweekday() > 5),
+        "day_of_year": moment.timetuple().tm_yday,
+        "week": moment.isocalendar().week,
+        "decade": moment.year // 10 * 10,
+        "fiscal_year_april": moment.year - (moment.month < 4),
+        "fiscal_year_july": moment.year + (moment.month >= 7),
+        "fiscal_year_october": moment.year + (moment.month >= 10),
     }
+
+
+def tell_season(moment: datetime.datetime) -> int:
+    """1 from December 21 on, 2 from March 21, 3 from June 21 and 4 from September 21."""
+    begun = [(moment.month, moment.day) >= (month, 21) for month in (3, 6, 9, 12)]
+    return sum(begun) % 4 + 1
 
 
 @given(days, days)

@@ -40,6 +40,7 @@ from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, one_ways
 from margrave.models._sampling.rounding import order_by_group, round_counts
 from margrave.schema.constraints.certain_lines import EXACT, HIDDEN, FixedCodes, find_fixed_codes
+from margrave.schema.constraints.missing import SENTENCES, MissingWhere
 from margrave.schema.constraints.rules import Determines, Rule
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
@@ -78,6 +79,8 @@ MOST_CELLS = 1 << 17
 """Cells up to which tables of three attributes say what changes: a few milliseconds each."""
 HELD = PREFIX + "held"
 """For each pair whether it is turned, the share of the rows in largest cells, and its deviation."""
+SENTENCE = PREFIX + "sentence"
+"""For each pair the place among SENTENCES of what it says of missing values, -1 where all codes are fixed."""
 KEY = PREFIX + "pairs"
 """An array that the state of a `DeterminedModel` has and that of no other model."""
 
@@ -93,6 +96,8 @@ class Determined:
         turned: Whether `name` is what fixes the other one.
         held: The share of the rows in largest cells, and its standard deviation; None where it is not known,
             as in releases from before it was kept.
+        sentence: What is said of missing values, one of SENTENCES, where that alone is fixed
+            (`margrave.models._missing`).
     """
 
     name: str
@@ -100,11 +105,14 @@ class Determined:
     shares: Floats
     turned: bool = False
     held: tuple[float, float] | None = None
+    sentence: str = ""
 
     @property
-    def found_rule(self) -> Determines:
+    def found_rule(self) -> Determines | MissingWhere:
         """What was seen, as the rule that it would be if it were promised."""
         of, by = (self.by, self.name) if self.turned else (self.name, self.by)
+        if self.sentence:
+            return MissingWhere(of, by, self.sentence.format(of=of, by=by), self.held)
         return Determines(of, by, share=self.held)
 
 
@@ -128,6 +136,11 @@ class _Moves:
         stay = np.where(held > wanted, wanted / np.maximum(held, 1e-300), 1.0)
         lacking = np.maximum(wanted - held, 0.0)
         return cls(stay, lacking / np.maximum(lacking.sum(axis=1, keepdims=True), 1e-300))
+
+    def apply(self, rows: NDArray[np.int64]) -> Floats:
+        """What becomes of a table of rows, [codes of by, codes of name]: what need not change stays."""
+        stayed = rows * self.stay
+        return np.asarray(stayed + (rows - stayed).sum(axis=1, keepdims=True) * self.codes)
 
 
 class DeterminedModel(DelegatingModel["protocols.Model"]):
@@ -219,9 +232,16 @@ class DeterminedModel(DelegatingModel["protocols.Model"]):
             if one.name in fixed and one.by not in fixed:
                 columns[one.by] = self._change_back(place, columns, rng)
                 fixed.add(one.by)
-        for one in self.determined:
+        # Values that are missing together in too many rows come into the same ones.
+        order = rng.permutation(rows) if any(one.sentence for one in self.determined) else None
+        for place, one in enumerate(self.determined):
             if one.name not in fixed:
-                columns[one.name] = _change_codes(columns[one.by], columns[one.name], one.shares, rng)
+                lines, codes = columns[one.by], columns[one.name]
+                if one.sentence:
+                    wanted = self._moves[place].apply(_tabulate(lines, codes, one.shares.shape))
+                    columns[one.name] = _change_codes(lines, codes, wanted, rng, order)
+                else:
+                    columns[one.name] = _change_codes(lines, codes, one.shares, rng)
         return Encoded(self.domain, tuple(columns.values()))
 
     def _change_back(self, place: int, columns: Mapping[str, Codes], rng: np.random.Generator) -> Codes:
@@ -243,11 +263,18 @@ class DeterminedModel(DelegatingModel["protocols.Model"]):
         places = [(self.domain.index(one.name), self.domain.index(one.by)) for one in self.determined]
         shares = {f"{PREFIX}{place}": one.shares for place, one in enumerate(self.determined)}
         held = [(one.turned, *(one.held or (math.nan, math.nan))) for one in self.determined]
+        said = [SENTENCES.index(one.sentence) if one.sentence else -1 for one in self.determined]
         found = {KEY: np.asarray(places, dtype=np.int64), HELD: np.asarray(held, dtype=np.float64)}
-        return self.inner.state() | shares | found
+        return self.inner.state() | shares | found | {SENTENCE: np.asarray(said, dtype=np.int64)}
 
 
-def _change_codes(keys: Codes, codes: Codes, table: Floats, rng: np.random.Generator) -> Codes:
+def _change_codes(
+    keys: Codes,
+    codes: Codes,
+    table: Floats,
+    rng: np.random.Generator,
+    order: NDArray[np.int64] | None = None,
+) -> Codes:
     """Codes of which as few are changed as gives each line the shares of a table, shape [rows].
 
     Args:
@@ -255,12 +282,13 @@ def _change_codes(keys: Codes, codes: Codes, table: Floats, rng: np.random.Gener
         codes: The rows' codes, shape [rows].
         table: Weights of the codes in each line, shape [lines, codes].
         rng: Says which of like rows change, and to what.
+        order: Says which of like rows stay in its place, the first ones: shape [rows].
     """
     lines = keys.astype(np.int64)
     found = round_counts(lines, order_by_group(lines, len(table)), table, rng)
     wanted = _tabulate(np.repeat(found.keys, np.diff(found.firsts)), found.codes, table.shape)
     held = _tabulate(lines, codes, table.shape)
-    order = rng.permutation(len(codes))
+    order = rng.permutation(len(codes)) if order is None else order
     cells = (lines * table.shape[1] + codes)[order]
     by = order_by_group(cells, table.size)
     order, cells = order[by], cells[by]
@@ -294,7 +322,9 @@ def restore_determined(
         raise ReleaseError(invalid("state", "with pairs of attributes", "The release is damaged."))
     # Releases from before they were kept have none.
     held = np.asarray(state.get(HELD, np.full((len(places), 3), math.nan)), dtype=np.float64)
-    if held.shape != (len(places), 3):
+    said = np.asarray(state.get(SENTENCE, np.full(len(places), -1)))
+    whole = said.shape == (len(places),) and said.dtype.kind in "iu" and bool((said < len(SENTENCES)).all())
+    if held.shape != (len(places), 3) or not whole:
         raise ReleaseError(invalid("state", "with a share of each pair", "The release is damaged."))
     for place, (name, by) in enumerate(places.tolist()):
         shares = np.asarray(state.get(f"{PREFIX}{place}", ()), dtype=np.float64)
@@ -308,7 +338,8 @@ def restore_determined(
             raise ReleaseError(invalid("state", "with shares of each code", "The release is damaged."))
         turned, share, deviation = held[place].tolist()
         seen = (share, deviation) if math.isfinite(share + deviation) else None
-        found.append(Determined(domain.names[name], domain.names[by], shares, turned == 1.0, seen))
+        sentence = SENTENCES[said[place]] if said[place] >= 0 else ""
+        found.append(Determined(domain.names[name], domain.names[by], shares, turned == 1.0, seen, sentence))
     return found, {key: part for key, part in state.items() if not key.startswith(PREFIX)}
 
 
@@ -332,11 +363,7 @@ def find_determined(
     """
     rules = model.domain.rules
     ruled = frozenset[str]() if rules is None else frozenset(rules.names)
-    pairs = [
-        table
-        for table in tables
-        if len(table.clique) == 2 and not table.inferred and not set(table.clique) <= set(public)
-    ]
+    pairs = list_changeable(tables, public)
     partners, ways = Counter(name for table in pairs for name in table.clique), one_ways(tables)
     found: list[tuple[tuple[float, ...], _Fixed]] = []
     for table in pairs:
@@ -352,7 +379,16 @@ def find_determined(
                 sure = math.ceil(one.doubt / DOUBTS)
                 found.append(((by not in public, partners[name], sure, one.entropy_apart), one))
     found.sort(key=lambda entry: entry[0])
-    return _choose_changes(model, [one for _, one in found], pairs, public)
+    return choose_changes(model, [one.ways for _, one in found], pairs, public)
+
+
+def list_changeable(tables: Sequence[Pooled], public: Collection[str]) -> list[Pooled]:
+    """The measured pairs of which an attribute may change."""
+    return [
+        table
+        for table in tables
+        if len(table.clique) == 2 and not table.inferred and not set(table.clique) <= set(public)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,6 +428,14 @@ class _Fixed:
         return cls(one, counts, fixed, changed, gain)
 
     @property
+    def ways(self) -> tuple[Determined, ...]:
+        """Either may change: the fixed one, or what fixes it, in the same table of the pair."""
+        table = (self.counts[:, None] * self.change.shares).T
+        shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
+        one = self.change
+        return one, replace(one, name=one.by, by=one.name, shares=shares, turned=True)
+
+    @property
     def entropy_apart(self) -> float:
         """By how many nats the entropy of what fixes it is larger."""
         return _entropy(self.counts) - _entropy(self.counts @ self.change.shares)
@@ -426,47 +470,52 @@ class _Fixed:
         worth = self.changed > WORTH * EXACT * self.fixed.deviation
         return self.fixed.exact and (alone or (worth and _explains_pairs(self.change, model, pairs)))
 
-    def turn_round(self) -> Determined:
-        """What fixes it changes in its place, in the same table of the pair."""
-        table = (self.counts[:, None] * self.change.shares).T
-        shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
-        return replace(self.change, name=self.change.by, by=self.change.name, shares=shares, turned=True)
-
 
 def _entropy(counts: Floats) -> float:
     share = counts[counts > 0] / counts[counts > 0].sum()
     return float(-(share * np.log(share)).sum())
 
 
-def _choose_changes(
+def choose_changes(
     model: protocols.Model,
-    found: Sequence[_Fixed],
+    found: Sequence[Sequence[Determined]],
     pairs: Sequence[Pooled],
     public: Collection[str],
+    before: Sequence[Determined] = (),
 ) -> list[Determined]:
-    """For each find in turn the attribute that changes, if it may: in the order of changing."""
-    chosen: list[Determined] = []
-    for one in found:
-        if one.change.by in public:
-            best = one.change if _may_change(one.change, chosen) else None
+    """For each find in turn the change that is made, if one may be: in the order of changing.
+
+    Args:
+        model: What was fitted.
+        found: The changes that each find would do with, the first one that of what follows.
+        pairs: What was measured of pairs.
+        public: Names of attributes that never change.
+        before: Changes that were chosen already.
+    """
+    chosen = list(before)
+    for ways in found:
+        if ways[0].by in public:
+            best = ways[0] if _may_change(ways[0], chosen) else None
         else:
-            best = _find_closest(model, one, pairs, chosen)
+            best = _find_closest(model, ways, pairs, chosen)
         chosen = _order_changes([*chosen, best]) if best is not None else chosen
     return chosen
 
 
 def _find_closest(
-    model: protocols.Model, one: _Fixed, pairs: Sequence[Pooled], chosen: Sequence[Determined]
+    model: protocols.Model, ways: Sequence[Determined], pairs: Sequence[Pooled], chosen: Sequence[Determined]
 ) -> Determined | None:
-    """The change that meets the measured pairs of both attributes best, or None where both ruin them."""
-    own = [table for table in pairs if not {one.change.name, one.change.by}.isdisjoint(table.clique)]
+    """The change that meets the measured pairs of both attributes best, or None where all ruin them."""
+    able = [way for way in ways if _may_change(way, chosen)]
+    if not able:
+        return None
+    own = [table for table in pairs if not {ways[0].name, ways[0].by}.isdisjoint(table.clique)]
     before = _project_changed(model, chosen, own)
     best, least = None, before
-    for way in (one.change, one.turn_round()):
-        if _may_change(way, chosen):
-            tables = _project_changed(model, [*chosen, way], own)
-            if best is None or _compare_all(least, tables, own) > TURNED:
-                best, least = way, tables
+    for way in able:
+        tables = _project_changed(model, [*chosen, way], own)
+        if best is None or _compare_all(least, tables, own) > TURNED:
+            best, least = way, tables
     # A model that was fitted to the noise is nearer than the noise is, which is no merit.
     cells = sum(table.values.size for table in own)
     usual = max(_measure_misfit(before, own), float(cells))

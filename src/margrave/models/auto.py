@@ -16,7 +16,8 @@ from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import mu, pool, rows_of
 from margrave.models._determined import KEY as DETERMINED_KEY
-from margrave.models._determined import DeterminedModel, find_determined, restore_determined
+from margrave.models._determined import DeterminedModel, restore_determined
+from margrave.models._missing import find_changes
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal
@@ -133,7 +134,7 @@ class Auto(Estimator["protocols.Model"]):
             return self._mixture.fit(domain, measurements, total=total, effort=effort)
         tables = pool(domain, measurements, inferred=True)
         model = self._fit_best(domain, measurements, tables, rows_of(measurements, total), effort)
-        determined = [] if effort.over else find_determined(model, tables, {})
+        determined = [] if effort.over else find_changes(model, tables, {})
         return DeterminedModel(model, determined) if determined else model
 
     def _fit_best(

@@ -39,10 +39,22 @@ WEEKDAYS = {
 """Ways of numbering weekdays: how many days before Monday a week begins, and the number of its first day."""
 CLOCK_PARTS = ("hour", "minute")
 """What moments and times of day have of their own, and dates have not."""
-PARTS = ("year", "quarter", "month", "day", *WEEKDAYS, *CLOCK_PARTS, "year_quarter", "year_month")
+FISCAL_YEARS = {"fiscal_year_april": (4, 0), "fiscal_year_july": (7, 1), "fiscal_year_october": (10, 1)}
+"""The month in which a fiscal year begins, and how many years later than that one it is called."""
+NAMED_PARTS = ("half", "season", "season_from_21", "weekend", "day_of_year", "week", "decade", *FISCAL_YEARS)
+"""Parts that discovery seeks in columns alone whose names or texts say so."""
+COMMON_PARTS = ("year", "quarter", "month", "day", *WEEKDAYS, *CLOCK_PARTS, "year_quarter", "year_month")
+PARTS = (*COMMON_PARTS, *NAMED_PARTS)
 """What a date or moment has of its own. A year and its quarter are one number,
-20231 for the first of 2023, and so are a year and its month, 202301 for its January."""
-PART_WORDS = {"year_quarter": "year and quarter", "year_month": "year and month"}
+20231 for the first of 2023, and so are a year and its month, 202301 for its January. A season is 1 for
+winter to 4 for autumn of the north, from December 1 on or from December 21; a weekend is 1 on Saturdays and
+Sundays, else 0; a week is that of ISO 8601."""
+PART_WORDS = {
+    "year_quarter": "year and quarter",
+    "year_month": "year and month",
+    "season_from_21": "season from the 21st on",
+    **{part: f"fiscal year from {part.split('_')[-1].capitalize()}" for part in FISCAL_YEARS},
+}
 """What parts are called for reading where that is not their name."""
 NO_PART = -1
 """A number that is no part of any date."""
@@ -54,6 +66,22 @@ FIRST_WEEKDAY = 3
 """The weekday of 1970-01-01, a Thursday, where Monday is 0."""
 
 
+ENDS = {
+    **dict.fromkeys(("year", *FISCAL_YEARS), (1, 9999)),
+    **dict.fromkeys(("quarter", "season", "season_from_21"), (1, 4)),
+    "month": (1, 12),
+    "day": (1, 31),
+    "hour": (0, 23),
+    "minute": (0, 59),
+    "half": (1, 2),
+    "weekend": (0, 1),
+    "day_of_year": (1, 366),
+    "week": (1, 53),
+    "decade": (0, 9990),
+}
+"""The least and the greatest number of each part but weekdays."""
+
+
 def is_possible(part: str, number: int) -> bool:
     """Whether a part of a date, one of `PARTS`, can be this number."""
     if part in ("year_quarter", "year_month"):
@@ -61,8 +89,7 @@ def is_possible(part: str, number: int) -> bool:
         return is_possible("year", year) and is_possible(part.removeprefix("year_"), rest)
     if part in WEEKDAYS:
         return 0 <= number - WEEKDAYS[part][1] < 7
-    ends = {"year": (1, 9999), "quarter": (1, 4), "month": (1, 12), "day": (1, 31)}
-    first, last = (ends | {"hour": (0, 23), "minute": (0, 59)})[part]
+    first, last = ENDS[part]
     return first <= number <= last
 
 
@@ -161,9 +188,42 @@ def take_part(instant: Instant, part: str, divide: Divide) -> Any:
         before, first = WEEKDAYS[part]
         days = instant.days + (FIRST_WEEKDAY + before)
         return days - 7 * divide(days, 7) + first
+    if part in NAMED_PARTS:
+        return _take_named_part(instant, part, divide)
     if part == "year_quarter":
         return instant.year * 10 + divide(instant.month + 2, 3)
     return instant.year * 100 + instant.month if part == "year_month" else getattr(instant, part)
+
+
+def _take_named_part(instant: Instant, part: str, divide: Divide) -> Any:
+    """One of NAMED_PARTS of an instant."""
+    if part in FISCAL_YEARS:
+        first, later = FISCAL_YEARS[part]
+        return instant.year + divide(instant.month - first, 12) + later
+    if part in ("half", "decade"):
+        return divide(instant.month + 5, 6) if part == "half" else 10 * divide(instant.year, 10)
+    if part in ("season", "season_from_21"):
+        # Of the latter each month begins on its 21st, and is called the one after it.
+        month = instant.month if part == "season" else instant.month - 1 + divide(instant.day + 11, 32)
+        return divide(month - 12 * divide(month, 12), 3) + 1
+    weekday = take_part(instant, "weekday_from_0", divide)
+    if part == "weekend":
+        return divide(weekday, 5)
+    before, length = (_count_days(instant.year - back, divide) for back in (1, 0))
+    day = instant.days - FIRST_DAY + 1 - before
+    if part == "day_of_year":
+        return day
+    # A week is of the year that has its Thursday.
+    thursday = day - weekday + 3
+    year_before = before - _count_days(instant.year - 2, divide)
+    thursday = thursday + year_before * (1 - divide(thursday + 399, 400))
+    thursday = thursday - (length - before) * divide(thursday - (length - before) + 399, 400)
+    return divide(thursday + 6, 7)
+
+
+def _count_days(year: Any, divide: Divide) -> Any:
+    """The days of all years from 1 to a year."""
+    return 365 * year + divide(year, 4) - divide(year, 100) + divide(year, 400)
 
 
 def find_range(at: Instant, number: Longs, unit: str, ahead: bool) -> tuple[Longs, Longs]:

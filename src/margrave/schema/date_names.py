@@ -1,4 +1,4 @@
-"""Texts that name a part of a date: weekdays, months, quarters, and the last two with a year.
+"""Texts that name a part of a date: weekdays, months, quarters, the last two with a year, seasons and halves.
 
 `read_names` says of the texts of a column which part they name and which number each of them is, and adds the
 names that are not among them, spelt likewise. All lists are public.
@@ -11,7 +11,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
+
+from margrave.schema.calendar import FISCAL_YEARS
+from margrave.schema.columns.base import split_words
 
 WEEKDAYS = {
     "en": "monday mon mo|tuesday tue tu tues|wednesday wed we|thursday thu th thur thurs|friday fri fr"
@@ -44,12 +48,45 @@ MONTHS = {
     "|september sep sept|oktober okt|november nov|december dec",
 }
 """By language: from January on each month's names, likewise."""
+SEASONS = {
+    "en": "winter|spring|summer|autumn fall",
+    "de": "winter|frühling frühjahr|sommer|herbst",
+    "fr": "hiver|printemps|été|automne",
+    "es": "invierno|primavera|verano|otoño",
+    "it": "inverno|primavera|estate|autunno",
+    "pt": "inverno|primavera|verão|outono",
+    "nl": "winter|lente voorjaar|zomer|herfst najaar",
+}
+"""By language: from winter on the names of each season, one beside the other."""
+DAY_TYPES = {
+    **dict.fromkeys(("weekday", "workday", "working day", "week day", "werktag", "wochentag"), 0),
+    **dict.fromkeys(("weekend", "week end", "wochenende", "fin de semana", "fine settimana"), 1),
+}
+"""What days of the week and of its end are called."""
+FLAGS = {
+    **dict.fromkeys(("yes", "y", "true", "t", "ja", "j", "oui", "si", "sim"), 1),
+    **dict.fromkeys(("no", "n", "false", "f", "nein", "nee", "non", "nao"), 0),
+}
+"""What says that something is so, or is not."""
+PART_NAMES = {
+    **dict.fromkeys(("season", "saison", "jahreszeit", "estacion", "stagione"), ("season", "season_from_21")),
+    **dict.fromkeys(("weekend", "wochenende"), ("weekend",)),
+    **dict.fromkeys(("dayofyear", "yearday", "jahrestag", "yday", "doy"), ("day_of_year",)),
+    **dict.fromkeys(("week", "weekno", "weekofyear", "isoweek", "woche", "kalenderwoche", "kw"), ("week",)),
+    **dict.fromkeys(("half", "halfyear", "semester", "halbjahr", "semestre"), ("half",)),
+    **dict.fromkeys(("decade", "jahrzehnt"), ("decade",)),
+    **dict.fromkeys(("fiscal", "fy", "fiscalyear"), tuple(FISCAL_YEARS)),
+}
+"""Words in the names of columns that say of which parts of a date these may be."""
+HALF_WORDS = "h|hy|hj|s|sem|half|semester|semestre|halbjahr"
 QUARTER_WORDS = "q|t|k|qtr|quarter|quartal|kwartaal|trim|trimestre"
 MIN_NAMES = 3
-"""Fewer different numbers are no column of names: two words may be anything."""
+"""Fewer different numbers are no column of names: two words may be anything, but of halves of a year and of
+types of days there are no more."""
 MOST_NAMES = 128
 """Most names of one column, those of ten years of months: engines compare each row with all of them."""
 
+HALF = re.compile(rf"(?:{HALF_WORDS})\s*[12]|[12][.ºª°]?\s*(?:{HALF_WORDS})")
 QUARTER = re.compile(rf"(?:{QUARTER_WORDS})\s*[1-4]|[1-4][.ºª°]?\s*(?:{QUARTER_WORDS})")
 YEAR_FIRST = re.compile(r"([1-9]\d{3})([\s/._-]*)(.+)")
 YEAR_LAST = re.compile(r"(.*[^\s/._'-])([\s/._'-]*)([1-9]\d{3})")
@@ -66,7 +103,7 @@ class NameList:
     """The names of one part of a date in one language.
 
     Args:
-        part: "weekday" from Monday 1, or "month".
+        part: "weekday" from Monday 1, "month", or "season" from winter 1.
         names: Of each number from 1 on: the full name first, and its abbreviations behind it.
         numbers: The number of each name as `normalize_name` has it.
     """
@@ -85,9 +122,33 @@ class NameList:
 
 NAME_LISTS = tuple(
     NameList.of(part, words)
-    for part, languages in (("weekday", WEEKDAYS), ("month", MONTHS))
+    for part, languages in (("weekday", WEEKDAYS), ("month", MONTHS), ("season", SEASONS))
     for words in languages.values()
 )
+
+
+def list_named_parts(name: str) -> tuple[str, ...]:
+    """The parts of a date that a column may be by its name, none by most: of "is_weekend" a weekend.
+
+    Args:
+        name: Of a column, which is public.
+    """
+    words = split_words(name)
+    joined = [*words, *("".join(pair) for pair in pairwise(words)), "".join(words)]
+    joined += ["".join(words[place : place + 3]) for place in range(len(words))]
+    return tuple(dict.fromkeys(part for word in joined for part in PART_NAMES.get(word, ())))
+
+
+def read_flags(values: Collection[Any]) -> dict[str, int] | None:
+    """1 for the text that says yes and 0 for the one that says no; None where values are no such two."""
+    keys = {text: normalize_name(text) for text in values if isinstance(text, str)}
+    found = {text: FLAGS[key] for text, key in keys.items() if key in FLAGS}
+    return found if len(found) == len(values) == len(set(found.values())) == 2 else None
+
+
+def turn_seasons(texts: Mapping[str, int]) -> dict[str, int]:
+    """The seasons of the south, by the number that they have in the north."""
+    return {text: (number + 1) % 4 + 1 for text, number in texts.items()}
 
 
 def read_names(values: Collection[Any]) -> tuple[str, dict[str, int]] | None:
@@ -104,9 +165,11 @@ def read_names(values: Collection[Any]) -> tuple[str, dict[str, int]] | None:
     texts = [value for value in values if isinstance(value, str)]
     able = len(texts) == len(values) <= MOST_NAMES
     found = (_read_plain(texts) or _read_with_year(texts)) if able else None
-    if found is None or len({found[1][text] for text in texts}) < MIN_NAMES:
+    if found is None:
         return None
     part, names = found
+    if len({names[text] for text in texts}) < (2 if part in ("half", "weekend") else MIN_NAMES):
+        return None
     return part, names if len(names) <= MOST_NAMES else {text: names[text] for text in texts}
 
 
@@ -117,6 +180,11 @@ def _read_plain(texts: Collection[str]) -> tuple[str, dict[str, int]] | None:
     if all(QUARTER.fullmatch(normalize_name(text)) for text in texts):
         return "quarter", _fill_digits(texts, re.compile("[1-4]"), range(1, 5), "{}")
     keys = {text: normalize_name(text) for text in texts}
+    if all(HALF.fullmatch(key) for key in keys.values()):
+        return "half", _fill_digits(texts, re.compile("[12]"), range(1, 3), "{}")
+    days = {text: key.replace("-", " ").replace("_", " ") for text, key in keys.items()}
+    if all(key in DAY_TYPES for key in days.values()):
+        return "weekend", {text: DAY_TYPES[key] for text, key in days.items()}
     for one in NAME_LISTS:
         if all(key in one.numbers for key in keys.values()):
             found = {text: one.numbers[key] for text, key in keys.items()}
@@ -133,7 +201,7 @@ def _read_with_year(texts: Collection[str]) -> tuple[str, dict[str, int]] | None
         split = [one.groups() if first else one.groups()[::-1] for one in matches if one is not None]
         rests = {rest for _, _, rest in split}
         inner = _read_plain(rests) or _read_months(rests)
-        if inner is None or inner[0] == "weekday":
+        if inner is None or inner[0] not in ("quarter", "month"):
             continue
         part, numbers = inner
         scale: int = 10 if part == "quarter" else 100

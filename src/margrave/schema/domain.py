@@ -26,8 +26,8 @@ class Domain:
         ordered: How many leading codes of each attribute stand in a natural order (bins of numbers, ordinal
             values), 0 for none. A hint for models: domains that differ in it alone are equal.
         rules: What rules say about codes, `schema.constraints.codes`. A hint for models, too; parts and
-        unions of
-            domains have none.
+            unions of domains have none.
+        missing: The code of a missing value of each attribute, -1 for none. A hint, of which the same holds.
 
     Raises:
         SchemaError: names repeat, a size is below 1, or the fields differ in length.
@@ -42,13 +42,15 @@ class Domain:
     sizes: tuple[int, ...]
     ordered: tuple[int, ...] = field(default=(), compare=False)
     rules: CodeRules | None = field(default=None, compare=False)
+    missing: tuple[int, ...] = field(default=(), compare=False)
     _places: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
         object.__setattr__(self, "ordered", tuple(self.ordered) or (0,) * len(self.names))
-        if not len(self.names) == len(self.sizes) == len(self.ordered):
+        object.__setattr__(self, "missing", tuple(self.missing) or (-1,) * len(self.names))
+        if not len(self.names) == len(self.sizes) == len(self.ordered) == len(self.missing):
             raise SchemaError(invalid("sizes", "as many as the names", "Give each attribute one size."))
         if len(set(self.names)) != len(self.names):
             raise SchemaError(invalid("names", "unique", "Rename the attributes that repeat."))

@@ -297,7 +297,8 @@ class Schema:
             raise SchemaError(invalid("columns", "more than identifiers", "Keep a column to model."))
         sizes = tuple(column.size for column in seen)
         ordered = tuple(column.ordered for column in seen)
-        return Domain(tuple(c.name for c in seen), sizes, ordered, self.code_rules)
+        missing = tuple(-1 if column.missing_code is None else column.missing_code for column in seen)
+        return Domain(tuple(c.name for c in seen), sizes, ordered, self.code_rules, missing)
 
     def __repr__(self) -> str:
         return "\n".join(describe_schema(self.columns, self.rules))

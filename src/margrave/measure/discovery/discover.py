@@ -385,11 +385,15 @@ class Discovery:
         self, schema: Schema, found: list[NoisyMarginal], rho: Fraction
     ) -> tuple[Schema, list[NoisyMarginal]]:
         """Code columns by their relations to others; the looks at their own bins are no measurements then."""
+        from margrave.measure.discovery.between.calendar import list_dated
         from margrave.measure.discovery.between.relations import Relations
 
         rows = rows_of(self._totals)
-        cutting, public = (self._least, self._most), self._ledger.neighbours.public
-        relations = Relations(self._source, self._gaussian, self._look, cutting, rows, public)
+        cutting, fixed = (
+            (self._least, self._most),
+            {*self._ledger.neighbours.public, *list_dated(schema.columns)},
+        )
+        relations = Relations(self._source, self._gaussian, self._look, cutting, rows, fixed)
         self._tell("relations between columns")
         schema, measured = relations.run(schema, rho, self._bounded)
         coded = {column.name for column in schema.columns if isinstance(column, Relative)}

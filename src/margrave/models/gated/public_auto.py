@@ -34,7 +34,8 @@ from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, mu, pool
 from margrave.models._base.public_rows import PublicRows, pack_tables, tabulate_rows, unpack_tables
 from margrave.models._determined import KEY as DETERMINED_KEY
-from margrave.models._determined import DeterminedModel, find_determined, restore_determined
+from margrave.models._determined import DeterminedModel, restore_determined
+from margrave.models._missing import find_changes
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.refinements import (
@@ -423,7 +424,7 @@ class PublicAuto(Estimator["protocols.Model"]):
         tables = pool(domain, measurements)
         fitted = self._fit_models(domain, measurements, tables, rows, effort)
         counts = {name: tabulate_rows(rows, domain, (name,)) for name in rows.domain.names}
-        determined = [] if effort.over else find_determined(fitted, tables, counts)
+        determined = [] if effort.over else find_changes(fitted, tables, counts)
         return DeterminedModel(fitted, determined) if determined else fitted
 
     def _fit_models(

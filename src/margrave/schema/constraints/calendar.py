@@ -21,6 +21,7 @@ from margrave.schema.calendar import FAR, HOUR, MINUTE, NO_PART, TICKS, Instant,
 from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Temporal, Time, Whole
 from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins, running_weights
+from margrave.schema.constraints.numbers import list_texts
 from margrave.schema.constraints.orders import choose_moving, find_ends, list_orders
 from margrave.schema.constraints.rules import CalendarRule, DatePart, DateRule, Elapsed, Ordered, find_ruled
 from margrave.schema.cycles import Cycle
@@ -100,8 +101,8 @@ def _read_told(
 def number_codes(column: Listed, rule: CalendarRule) -> Longs:
     """The number that each code of a column of texts stands for, NO_PART for none: shape [codes]."""
     found = np.full(column.size, NO_PART, dtype=np.int64)
-    values = column.values or ()
-    found[: len(values)] = rule.read_texts(values)
+    texts = list_texts(column)
+    found[: len(texts)] = rule.read_texts(texts)
     return found
 
 
@@ -527,7 +528,7 @@ class _Rows:
         told, there = self._tell(rule)
         numbers, codes = number_codes(column, rule), self._encoded.column(rule.number)
         # Of several texts for a number the first that the rule names has the place.
-        code_of = {value: code for code, value in enumerate(column.values or ())}
+        code_of = {value: code for code, value in enumerate(list_texts(column))}
         places = {number: code_of[text] for text, number in reversed(rule.pairs) if text in code_of}
         if not places:
             return

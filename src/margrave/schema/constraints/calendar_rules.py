@@ -216,7 +216,10 @@ class DatePart(DateRule):
             day, which has no others), or a weekday: "weekday"
             from Monday 1 to Sunday 7, "weekday_from_0" from Monday 0, "weekday_from_sunday" from Sunday 1
             to Saturday 7, "weekday_from_sunday_0" from Sunday 0; or "year_quarter", 20231 for the first
-            quarter of 2023, or "year_month", 202301 for its January.
+            quarter of 2023, or "year_month", 202301 for its January; "half" (1 or 2), "season" from winter 1
+            in December to autumn 4, "season_from_21" of which each begins on the 21st, "weekend" (1 or 0),
+            "day_of_year", "week" of ISO 8601, "decade", or "fiscal_year_april" that is called by the year in
+            which it begins, "fiscal_year_july" and "fiscal_year_october" by the one in which they end.
         texts: The number that each text of the column stands for, a mapping or pairs, spelt as in the
             column; a cell with another text is not what the date says. Of several texts for a number the
             first is the one that is written where a date says another than was drawn. None for numbers.

@@ -12,6 +12,7 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.calendar import CLOCK_PARTS, NO_PART, TICKS
 from margrave.schema.columns import (
     Binned,
+    Boolean,
     Categorical,
     Column,
     Date,
@@ -365,7 +366,7 @@ def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
         if name != rule.number:
             fits, wanted = _fits_rule(own, rule, daily)
         elif rule.pairs:
-            fits, wanted = is_of_labels(own), "of listed texts"
+            fits, wanted = is_of_labels(own) or _is_spelt(own), "of listed texts"
         else:
             fits, wanted = isinstance(own, Binned) and not isinstance(own, Temporal), "of numbers"
         if not fits:
@@ -397,11 +398,22 @@ def is_of_labels(column: Column) -> TypeGuard[Listed]:
     return isinstance(column, Categorical | Ordinal)
 
 
+def _is_spelt(column: Column) -> bool:
+    """Whether a column has truth values that are written as texts, or may turn out to be."""
+    return isinstance(column, Boolean) and column.spelling != ""
+
+
+def list_texts(column: Listed) -> list[Any]:
+    """The listed values of a column as a rule's texts may be: truth values as they are spelt."""
+    values = column.values or ()
+    return [column.spell(value) for value in values] if isinstance(column, Boolean) else list(values)
+
+
 def _check_texts(column: Column, rule: CalendarRule) -> None:
     """Refuse texts of which a column lists none."""
     if not rule.pairs or not isinstance(column, Listed) or column.values is None or column.grouped:
         return
-    if bool((rule.read_texts(column.values) == NO_PART).all()):
+    if bool((rule.read_texts(list_texts(column)) == NO_PART).all()):
         what = f"texts of rule {rule.kind!r} about column {rule.number!r}"
         raise SchemaError(invalid(what, "some that the column lists", "Check the spelling."))
 

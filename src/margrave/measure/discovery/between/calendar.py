@@ -20,13 +20,32 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.between.fixed_days import choose_days, find_fixed_days
 from margrave.measure.discovery.between.links import greatest_distance, round_share
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.schema.calendar import DAY_UNITS, TICKS, Instant, count_units, list_parts, take_part
-from margrave.schema.columns import Binned, Column, Date, Integer, Moment, Relative, Temporal, Time
+from margrave.schema.calendar import (
+    DAY_UNITS,
+    NAMED_PARTS,
+    TICKS,
+    Instant,
+    count_units,
+    list_parts,
+    take_part,
+)
+from margrave.schema.columns import (
+    Binned,
+    Boolean,
+    Column,
+    Date,
+    Integer,
+    Listed,
+    Moment,
+    Relative,
+    Temporal,
+    Time,
+)
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import draw_overall
-from margrave.schema.constraints.numbers import is_of_labels
+from margrave.schema.constraints.numbers import is_of_labels, list_texts
 from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed, find_ruled
-from margrave.schema.date_names import read_names
+from margrave.schema.date_names import list_named_parts, read_flags, read_names, turn_seasons
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -61,7 +80,7 @@ GAP, SPREAD_GAP = 0.5, 0.2
 """Greatest distance of a number's mean from the time between two dates by chance, as a share of itself and of
 the spread of that time: released dates are wide where numbers are few."""
 MIN_VALUES = 3.0
-"""A number of fewer different values is no part of a date: anything would tell it."""
+"""A number of fewer different values is no part of a date but what its name says: anything would tell it."""
 
 
 def may_tell(columns: Collection[Column], ruled: Collection[str]) -> bool:
@@ -80,14 +99,33 @@ def may_tell(columns: Collection[Column], ruled: Collection[str]) -> bool:
 def _may_name(column: Column) -> bool:
     """Whether the texts of a column are names of a part of a date, or may turn out to be."""
     searched = is_of_labels(column) and not column.stems and column.values is None
-    return searched or list_names(column) is not None
+    flag = isinstance(column, Boolean) and column.spelling != "" and _is_of_weekends(column)
+    return searched or flag or list_names(column) is not None
+
+
+def list_dated(columns: Collection[Column]) -> frozenset[str]:
+    """Names of columns that say a part of a date, where there is one: others do not code these."""
+    if not any(isinstance(column, (Date, Moment)) for column in columns):
+        return frozenset()
+    return frozenset(column.name for column in columns if list_named_parts(column.name))
+
+
+def _is_of_weekends(column: Column) -> bool:
+    """Whether a column's name, which is public, says that it tells weekends."""
+    return "weekend" in list_named_parts(column.name)
 
 
 def list_names(column: Column) -> tuple[str, dict[str, int]] | None:
     """The part of a date that the listed texts of a column name, and the number of each; None if they do not.
 
-    As `margrave.schema.date_names.read_names`; what is "(other)" is not looked at.
+    As `margrave.schema.date_names.read_names`; what is "(other)" is not looked at. Yes and no name
+    weekends where the column's name says so, and truth values that are text.
     """
+    listed = is_of_labels(column) or (isinstance(column, Boolean) and column.spelling)
+    if listed and isinstance(column, Listed) and _is_of_weekends(column):
+        flags = read_flags(list_texts(column))
+        if flags is not None:
+            return "weekend", flags
     return read_names(column.values or ()) if is_of_labels(column) and not column.stems else None
 
 
@@ -184,7 +222,9 @@ class Calendar:
         days = [(name, own.astype(np.float64)) for name, own in dated]
         # Other columns may be coded by such a number: the date follows it.
         coded = {column.name for column in schema.columns if isinstance(column, Relative)}
-        able = find_fixed_days(self._draw_numbers(schema, _find_held(schema) | coded), days) if days else []
+        numbers = self._draw_numbers(schema, _find_held(schema) | coded) if days else []
+        numbers = [one for one in numbers if len(np.unique(one[1])) >= MIN_VALUES]
+        able = find_fixed_days(numbers, days) if days else []
         most = self._gaussian.count_tables(rho, self._rows / DAYS_NOISE)
         while able and sum(len(one.days) for one in able) > most:
             able.pop()
@@ -220,10 +260,15 @@ class Calendar:
         held = _find_held(schema) | bases
         scored = self._list_names(schema, dates, held)
         for name, numbers in self._draw_numbers(schema, _find_held(schema)):
+            named = list_named_parts(name)
+            if len(np.unique(numbers)) < MIN_VALUES:
+                scored += _compare_parts(name, numbers, [one for one in parts if one[1] in named])
+                continue
             scored += _compare_gaps(name, numbers, gaps)
             if isinstance(schema[name], Relative):
                 continue
-            scored += _compare_parts(name, numbers, parts)
+            able = [one for one in parts if one[1] in named or one[1] not in NAMED_PARTS]
+            scored += _compare_parts(name, numbers, able)
             # Where other columns are coded by a number, a date follows it, but not one of two.
             scored += _compare_times(name, numbers, times) if name not in bases else []
         scored.sort(key=lambda entry: entry[0])
@@ -241,7 +286,7 @@ class Calendar:
             # A generator of its own, as which columns are coded by others must not change what others draw.
             draws = np.random.default_rng(1) if coded else rng
             numbers = draw_overall(own, DRAWS, draws).astype(np.float64)
-            if len(np.unique(numbers)) >= MIN_VALUES:
+            if len(np.unique(numbers)) >= MIN_VALUES or list_named_parts(column.name):
                 found.append((column.name, numbers))
         return found
 
@@ -255,7 +300,11 @@ class Calendar:
             if named is not None:
                 part, texts = named
                 able = [date.name for date in dates if part in list_parts(date.read)]
-                found += [(0.0, DatePart(column.name, date, part, texts)) for date in able]
+                spelt = [(part, texts)]
+                if part == "season":
+                    turned = turn_seasons(texts)
+                    spelt += [("season_from_21", texts), (part, turned), ("season_from_21", turned)]
+                found += [(0.0, DatePart(column.name, date, *one)) for date in able for one in spelt]
         return found
 
     def _free(self, schema: Schema) -> list[Column]:
