@@ -261,7 +261,10 @@ def test_formats_of_declared_columns_are_found_where_other_text_is_no_error(
     assert [type(column) for column in found] == [type(column) for column in kinds]
     made = release.sample(1000, rng=0)
     for name, form in {**written, "moment": "%d.%m.%Y %H:%M"}.items():
-        drawn = [text if isinstance(text, str) else text.strftime(form) for text in made[name].to_pylist()]
+        drawn = [
+            str(text) if isinstance(text, str | int) else text.strftime(form)
+            for text in made[name].to_pylist()
+        ]
         years = [datetime.datetime.strptime(text, form).year for text in drawn]
         assert abs(float(np.median(years)) - 1962) <= 2
     for name, (sign, mark) in marks.items():

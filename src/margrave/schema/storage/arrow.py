@@ -40,7 +40,7 @@ from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.clock_numbers import clock_numbers, holds_numbers
-from margrave.schema.storage.date_numbers import date_numbers
+from margrave.schema.storage.date_numbers import POINT, date_numbers, is_date_number_format
 from margrave.schema.storage.spelling import respelt, write_format
 
 
@@ -314,7 +314,7 @@ def _decode_binned(
     # A missing value is drawn in the first bin like any other, and the mask hides what was drawn.
     bins = np.where(absent, 0, codes).astype(np.int64)
     textual = bool(column.format) and (kind is None or forms.is_text_type(kind))
-    textual &= kind is not None or not holds_numbers(column.format)
+    textual &= kind is not None or not _holds_numbers(column)
     if isinstance(column, Whole):
         drawn = _draw_whole(bins, absent, column, rng) if drawn is None else drawn
         if textual:
@@ -331,6 +331,13 @@ def _decode_binned(
     if textual:
         return _write_values(pa.array(drawn, mask=absent), column)
     return _numbers(drawn, absent, column, kind)
+
+
+def _holds_numbers(column: Binned) -> bool:
+    """Whether dates or times of day are plain numbers, without zeros in front or a point."""
+    if column.read == "date":
+        return is_date_number_format(column.format) and POINT not in str(column.format)
+    return holds_numbers(column.format)
 
 
 def _write_numbers(drawn: NDArray[np.int64], column: Whole) -> NDArray[np.int64]:
