@@ -1,15 +1,17 @@
 """Which formats of numbers and dates discovery finds in a made-up file of which nothing is declared.
 
-    python bench/runs/formats.py [--rows 500 2000 20000] [--epsilon 0.2 1 3] [--repeats 5] [--out FILE]
+    python bench/runs/formats.py [--dates] [--rows 500 2000 20000] [--epsilon 0.2 1 3] [--repeats 5]
+        [--out FILE]
 
 The table has eleven columns of text, each in one format, beside one of three labels and one of codes that
-look like numbers ("123 456"). Discovery alone is run, with the third of rho that it has by default. A line a
-setting:
+look like numbers ("123 456"). With `--dates` it has instead eight of dates that name the month or are
+numbers, as statistics packages write them, beside numbers of eight digits. Discovery alone is run, with the
+third of rho that it has by default. A line a setting:
 
-    found      share of the eleven columns that became numbers or dates in the format they are written in
+    found      share of the columns that became numbers or dates in the format they are written in
     wrong      share that became numbers or dates in another format, by column
     text       share that stayed text, by column
-    codes      share of the runs in which the codes stayed text
+    codes      share of the runs in which the codes, or numbers, took no format
 
 The rows come from seed 5; noise has no seed, so another run differs.
 """
@@ -52,6 +54,38 @@ FORMATS = {
     "swiss": "1'234.5",
     "slashed": "%Y/%m/%d",
 }
+
+
+DATE_FORMATS = {
+    "sas": "%d%^b%Y",
+    "stata": "%d%#b%Y",
+    "oracle": "%d-%^b-%y",
+    "excel": "%-d-%b-%y",
+    "letter": "%B %-d, %Y",
+    "clock": "%d%^b%Y:%H",
+    "digits": "%Y%m%d",
+    "pointed": "%Y%m%d.0",
+}
+
+
+def make_dates(rows: int, seed: int = 5) -> dict[str, list[str]]:
+    """The cells of the other made-up table, by column."""
+    rng = np.random.default_rng(seed)
+    days = [datetime.date(2010, 1, 1) + datetime.timedelta(int(n)) for n in rng.integers(0, 4000, rows)]
+    seconds = rng.integers(0, 86_400, rows).tolist()
+    clocks = [f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}" for second in seconds]
+    return {
+        "sas": [day.strftime("%d%b%Y").upper() for day in days],
+        "stata": [day.strftime("%d%b%Y").lower() for day in days],
+        "oracle": [day.strftime("%d-%b-%y").upper() for day in days],
+        "excel": [f"{day.day}-{day:%b-%y}" for day in days],
+        "letter": [f"{day:%B} {day.day}, {day.year}" for day in days],
+        "clock": [f"{day:%d%b%Y}:{clock}".upper() for day, clock in zip(days, clocks, strict=True)],
+        "digits": [day.strftime("%Y%m%d") for day in days],
+        "pointed": [day.strftime("%Y%m%d.0") for day in days],
+        "part": [str(n) for n in rng.integers(18_000_000, 22_000_000, rows).tolist()],
+        "group": [f"g{second % 3}" for second in seconds],
+    }
 
 
 def make_table(rows: int, seed: int = 5) -> dict[str, list[str]]:
@@ -98,15 +132,13 @@ def find_formats(cells: dict[str, list[str]], epsilon: float) -> dict[str, str |
     return {name: one.format if isinstance(one, Binned) else None for name, one in columns.items()}
 
 
-def judge(rows: int, epsilon: float, repeats: int) -> dict[str, Any]:
+def judge(rows: int, epsilon: float, repeats: int, dates: bool) -> dict[str, Any]:
     """What was found in a number of runs, as a line of the outcome."""
-    cells = make_table(rows)
+    cells, formats = (make_dates(rows), DATE_FORMATS) if dates else (make_table(rows), FORMATS)
     runs = [find_formats(cells, epsilon) for _ in range(repeats)]
-    found = [statistics.mean(run[name] == written for name, written in FORMATS.items()) for run in runs]
-    texts = Counter(name for run in runs for name in FORMATS if run[name] is None)
-    wrong = Counter(
-        name for run in runs for name in FORMATS if run[name] is not None and run[name] != FORMATS[name]
-    )
+    found = [statistics.mean(run[name] == written for name, written in formats.items()) for run in runs]
+    texts = Counter(name for run in runs for name in formats if not run[name])
+    wrong = Counter(name for run in runs for name in formats if run[name] and run[name] != formats[name])
     return {
         "rows": rows,
         "epsilon": epsilon,
@@ -115,13 +147,14 @@ def judge(rows: int, epsilon: float, repeats: int) -> dict[str, Any]:
         "least": round(min(found), 3),
         "wrong": dict(wrong),
         "text": dict(texts),
-        "codes": statistics.mean(run["part"] is None for run in runs),
+        "codes": statistics.mean(not run["part"] for run in runs),
     }
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--dates", action="store_true", help="the table of dates")
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2000, 20000])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.2, 1.0, 3.0])
     parser.add_argument("--repeats", type=int, default=5)
@@ -129,7 +162,7 @@ def main() -> None:
     args = parser.parse_args()
     for rows in args.rows:
         for epsilon in args.epsilon:
-            line = json.dumps(judge(rows, epsilon, args.repeats))
+            line = json.dumps(judge(rows, epsilon, args.repeats, args.dates))
             print(line, flush=True)
             if args.out is not None:
                 with open(args.out, "a", encoding="utf-8") as file:

@@ -228,13 +228,17 @@ def price_clock(
     """
     lower, upper = ends
     may_be = lower >= 0 and CLOCK_ENDS[0] <= upper <= CLOCK_ENDS[1] and upper - lower >= CLOCK_WIDTH
-    return _price_votes(unit, rows, sigma) if isinstance(column, Integer) and may_be else Fraction(0)
+    if not isinstance(column, Integer) or not may_be:
+        return Fraction(0)
+    return _price_votes(unit, rows, sigma, MAX_NOISE)
 
 
-def _price_votes(unit: Fraction, rows: float, sigma: Callable[[Fraction], float]) -> Fraction:
+def _price_votes(
+    unit: Fraction, rows: float, sigma: Callable[[Fraction], float], most_noise: float
+) -> Fraction:
     """What votes on whole numbers cost, no more than they need; 0 where noise hides what they say."""
     cost = unit * CLOCK_WEIGHT
-    if sigma(cost) > MAX_NOISE * rows:
+    if sigma(cost) > most_noise * rows:
         return Fraction(0)
     needed = min((CLOCK_FINE * sigma(cost) / rows) ** 2, 1.0)
     return cost * Fraction(max(math.ceil(needed * 4096), 1), 4096)
@@ -262,6 +266,11 @@ def ask_for_clock(column: Binned, source: Source, look: FullLook, cost: Fraction
     return _as_written_in(Time, column, found) if found else None
 
 
+MAX_DATES_NOISE = 0.1
+"""Most noise of a count, as a share of the rows, with which it is said that numbers are dates: of others one
+in 27 is one. Not measured."""
+
+
 def price_dates(
     column: Binned,
     ends: tuple[float, float],
@@ -279,7 +288,9 @@ def price_dates(
         sigma: Standard deviation of the noise that a cost buys.
     """
     may_be = OCTAVES[0] <= ends[0] and ends[1] <= OCTAVES[1]
-    return _price_votes(unit, rows, sigma) if isinstance(column, Integer) and may_be else Fraction(0)
+    if not isinstance(column, Integer) or not may_be:
+        return Fraction(0)
+    return _price_votes(unit, rows, sigma, MAX_DATES_NOISE)
 
 
 def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Date | None:

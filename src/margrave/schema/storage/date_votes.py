@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -74,6 +75,9 @@ DATE_VOTES: tuple[Digits | Named, ...] = (
     *(Named(*vote) for vote in product(NAMED_PATTERNS, STYLES, PADDINGS, HOURS)),
 )
 """The classes of dates."""
+HIDDEN_LEAD = 0.25
+"""How much further, as a share of what is evident, a format that names the month has to stand out where noise
+hides all classes: most dates are in digits, and there are more ways to name a month. Not measured."""
 LEAST_BARE = 0.1
 """Share of the dates, or times, with an hour in one digit from which hours are taken to be written so below
 10."""
@@ -213,17 +217,26 @@ class Tally:
 
     def count(self, kind: type[Digits] | type[Named], **fields: object) -> float:
         """Dates of the classes of a kind whose fields have these values, or one of several in a tuple."""
-        wanted = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
-        places = [
-            place
-            for place, vote in enumerate(DATE_VOTES)
-            if isinstance(vote, kind) and all(getattr(vote, name) in wanted[name] for name in wanted)
-        ]
+        places = _find_classes(kind, fields)
         found = self.votes[places]
         if not self.hidden:
             return float(found[found > self.evident].sum())
         plain = np.array([DATE_VOTES[place].hours == "wide" for place in places], dtype=np.bool_)
         return float(found[plain].sum()) / math.sqrt(max(int(plain.sum()), 1))
+
+    def add(self, **fields: object) -> float:
+        """Dates of the classes that name the month and have these fields, with what noise adds to them."""
+        return float(self.votes[_find_classes(Named, fields)].sum())
+
+
+def _find_classes(kind: type[Digits] | type[Named], fields: Mapping[str, object]) -> list[int]:
+    """Places of the classes of a kind whose fields have these values, or one of several in a tuple."""
+    wanted = {name: value if isinstance(value, tuple) else (value,) for name, value in fields.items()}
+    return [
+        place
+        for place, vote in enumerate(DATE_VOTES)
+        if isinstance(vote, kind) and all(getattr(vote, name) in wanted[name] for name in wanted)
+    ]
 
 
 def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
@@ -242,10 +255,11 @@ def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
         for order in ("month", "day", "year") if mark == "/" else ("day", "month", "year"):
             allowed = (order,) if order == "year" else (order, "either")
             digits[mark, order, years] = tally.count(Digits, mark=mark, years=years, order=allowed)
-    if max(named.values()) > max(digits.values()):
+    lead = HIDDEN_LEAD * evident if tally.hidden else 0.0
+    if max(named.values()) > max(digits.values()) + lead:
         return _format_named(tally, max(named, key=lambda one: named[one]))
     mark, order, years = max(digits, key=lambda one: digits[one])
-    bare = "-" if _is_bare(tally, Digits) else ""
+    bare = "-" if tally.count(Digits, padding="bare") > tally.count(Digits, padding="padded") else ""
     fields = {"d": f"%{bare}d", "m": f"%{bare}m", "y": "%Y" if years == 4 else "%y"}
     letters = {"day": "dmy", "month": "mdy", "year": "ymd"}[order]
     return mark.join(fields[letter] for letter in letters) + _end_format(tally, Digits)
@@ -256,14 +270,15 @@ def _format_named(tally: Tally, pattern: str) -> str:
     styles = {style: tally.count(Named, style=style) for style in STYLES}
     either = styles.pop("May")
     styles["Jan"], styles["January"] = styles["Jan"] + either, styles["January"] + either
-    found = pattern.replace("%b", STYLES[max(styles, key=lambda one: styles[one])])
-    found = found.replace("%d", "%-d") if _is_bare(tally, Named) else found
+    style = max(styles, key=lambda one: styles[one])
+    found = pattern.replace("%b", STYLES[style])
+    # Few days are below 10, so that neither class of them need be evident.
+    bare, padded = (
+        tally.add(pattern=pattern, style=(style, "May"), padding=one, hours=("wide", "colon"))
+        for one in ("bare", "padded")
+    )
+    found = found.replace("%d", "%-d") if bare > padded else found
     return found + _end_format(tally, Named)
-
-
-def _is_bare(tally: Tally, kind: type[Digits] | type[Named]) -> bool:
-    """Whether days and months below 10 mostly have one digit."""
-    return tally.count(kind, padding="bare") > tally.count(kind, padding="padded")
 
 
 def _end_format(tally: Tally, kind: type[Digits] | type[Named]) -> str:
