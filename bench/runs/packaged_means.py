@@ -6,7 +6,8 @@
 The tables and their halves are those of `packaged.py`. Of each column of numbers that a raw release holds,
 95 % intervals of the mean, the median and the ninth decile of the table are asked for; those of columns that
 are coded by others count apart, where tables tell them. A line a table says how many there are and how many
-hold, and the end the shares of all, with those that have no end since noise hides how far out rows lie.
+hold, and the end the shares of all, with those that have no end since noise hides how far out rows lie, and
+the median of the others' lengths in standard deviations of their column.
 Truths are exact: **not private**. Noise has no seed, so another run differs.
 """
 
@@ -41,11 +42,13 @@ class Answer:
         kind: What was asked for.
         estimate: What came back.
         truth: Of the private table.
+        spread: Standard deviation of the column there.
     """
 
     kind: str
     estimate: NumberEstimate
     truth: float
+    spread: float
 
     def holds(self) -> bool:
         """Whether the truth is in the interval, but for rounding."""
@@ -71,10 +74,11 @@ def ask(synthesis: Synthesis, table: pa.Table) -> Iterator[Answer]:
         refused = (InputError,) if relative else ()
         with contextlib.suppress(*refused):  # no table holds it with what it is coded by
             by = " by others" if relative else ""
-            yield Answer("mean" + by, synthesis.mean(name, of="table"), float(values.mean()))
+            spread = float(values.std())
+            yield Answer("mean" + by, synthesis.mean(name, of="table"), float(values.mean()), spread)
             for words, q in asked:
                 found = synthesis.quantile(name, q, of="table")
-                yield Answer(words + by, found, float(np.quantile(values, q)))
+                yield Answer(words + by, found, float(np.quantile(values, q)), spread)
 
 
 def share_of(answers: list[Answer]) -> str:
@@ -82,7 +86,9 @@ def share_of(answers: list[Answer]) -> str:
     share = statistics.fmean(one.holds() for one in answers)
     endless = statistics.fmean(any(map(math.isinf, one.estimate.interval)) for one in answers)
     error = math.sqrt(share * (1.0 - share) / len(answers))
-    return f"{share:.3f} +- {error:.3f} of {len(answers)}, {endless:.3f} without an end"
+    lengths = [np.ptp(one.estimate.interval) / one.spread for one in answers if one.spread > 0.0]
+    length = statistics.median(length for length in lengths if math.isfinite(length))
+    return f"{share:.3f} +- {error:.3f} of {len(answers)}, {endless:.3f} without an end, length {length:.3f}"
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from margrave.engines.ibis.expressions import (
     MIN_INEXACT_NUMBER,
     Stored,
+    divide_small,
     floor_divide,
     interval,
     number,
@@ -39,7 +40,7 @@ from margrave.schema.columns.relative import (
     multiply_in_turn,
     sum_in_turn,
 )
-from margrave.schema.constraints.rules import CalendarRule
+from margrave.schema.constraints.rules import CalendarRule, DatePart
 from margrave.schema.encode import encode_column, likeliest
 from margrave.schema.storage.clock import DAY
 
@@ -196,15 +197,10 @@ def _by_key(found: Coding) -> Coding:
     return Coding(found.column, code, found.faults)
 
 
-def comparison_cell(
-    table: Any, column: Stored, bases: Sequence[Stored], comparison: Comparison, edges: Any
-) -> tuple[Any, Any]:
+def comparison_cell(column: Stored, bases: Sequence[Stored], comparison: Comparison, edges: Any) -> Any:
     """The cell that a row counts in, as `schema.columns.relative.count_relation`; never null.
 
-    It belongs to the table that comes with it, in which what is compared is a column, worked out once.
-
     Args:
-        table: That of the columns.
         column: The column, of a form that is not text.
         bases: Its base, likewise, or the columns that this is made of.
         comparison: How they are compared.
@@ -212,11 +208,13 @@ def comparison_cell(
     """
     cells = len(edges) - 1
     base = _join_bases(bases, comparison)
-    compared = _compare_columns(column, base, comparison)
-    absent = {"a": column.value.isnull(), "b": base.value.isnull()}
-    table = table.select(c=compared.value, **absent)
-    place = interval(dataclasses.replace(compared, value=table.c), edges[1:-1], range(cells))
-    return table, _by_presence(table.a, table.b, place, cells, cells + 1, cells + 2)
+    place = interval(_compare_columns(column, base, comparison), edges[1:-1], range(cells))
+    return _by_presence(column, base, place, cells, cells + 1, cells + 2)
+
+
+KNOWN_PARTS = {"day_of_year": ("day_of_year", "j"), "week": ("week_of_year", "k")}
+"""Parts of a date that backends tell, in whose formulas the date would stand a hundred times: the function of
+ibis, and the letter of the column."""
 
 
 def read_instants(dates: Sequence[Stored], reads: Sequence[str]) -> dict[str, Any]:
@@ -234,6 +232,7 @@ def read_instants(dates: Sequence[Stored], reads: Sequence[str]) -> dict[str, An
         day = ibis.date(1970, 1, 1) + held.as_interval("D")
         clock = held * 0 if read == "date" else take_rest(ticks, DAY)
         parts = {"d": held, "t": clock, "y": day.year(), "m": day.month(), "g": day.day()}
+        parts |= {letter: getattr(day, name)() for name, letter in KNOWN_PARTS.values()}
         found |= {f"{letter}{place}": part.cast("int64") for letter, part in parts.items()}
         found[f"w{place}"] = ibis.coalesce(days.between(FIRST_DAY, LAST_DAY), False)
     return found
@@ -275,7 +274,11 @@ def agreement_cell(table: Any, rule: CalendarRule, reads: Sequence[str]) -> Any:
     there = table.h
     for place in range(len(reads)):
         there = there & table[f"w{place}"]
-    agreed = ibis.coalesce(table.n == rule.tell_number(instants, floor_divide), False)
+    known = KNOWN_PARTS.get(rule.part) if isinstance(rule, DatePart) else None
+    # Other parts of a date are made of small numbers.
+    divide = divide_small if isinstance(rule, DatePart) else floor_divide
+    told = rule.tell_number(instants, divide) if known is None else table[f"{known[1]}0"]
+    agreed = ibis.coalesce(table.n == told, False)
     cells = [ibis.literal(cell, type="int32") for cell in range(3)]
     return ibis.ifelse(there, ibis.ifelse(agreed, cells[0], cells[1]), cells[2])
 
@@ -297,7 +300,7 @@ def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Sto
     )
     alone = fallback if column.alone_code is None else column.alone_code
     absent = fallback if column.missing_code is None else column.missing_code
-    code = _by_presence(own.value.isnull(), base.value.isnull(), place, alone, absent, absent)
+    code = _by_presence(own, base, place, alone, absent, absent)
     return dataclasses.replace(own, kind=pa.int32(), form="int", value=code)
 
 
@@ -333,8 +336,9 @@ def _void_zeros(value: Any) -> Any:
     return value.nullif(number(0.0))
 
 
-def _by_presence(one: Any, other: Any, place: Any, alone: int, absent: int, neither: int) -> Any:
-    """A place where a column, `one`, and its base, `other`, are not missing, else one of three codes."""
+def _by_presence(column: Stored, base: Stored, place: Any, alone: int, absent: int, neither: int) -> Any:
+    """A place where both are there, else one of three codes."""
+    one, other = column.value.isnull(), base.value.isnull()
     codes = [ibis.literal(int(code), type="int32") for code in (alone, absent, neither)]
     without = ibis.ifelse(other, codes[2], codes[1])
     return ibis.ifelse(one, without, ibis.ifelse(other, codes[0], place))

@@ -163,13 +163,7 @@ def fetch_rows(expression: Any) -> Any:
     Raises:
         InputError: The backend could not give them.
     """
-    # What an inner query works out and the outer one makes use of many times is written once.
-    fused = ibis.options.sql.fuse_selects
-    ibis.options.sql.fuse_selects = False
-    try:
-        return quiet(expression.to_pyarrow, "a table that its backend can count")
-    finally:
-        ibis.options.sql.fuse_selects = fused
+    return quiet(expression.to_pyarrow, "a table that its backend can count")
 
 
 SETS = frozenset({"databricks", "mssql", "oracle", "postgres", "snowflake", "trino"})

@@ -267,9 +267,9 @@ def _whole_up_to(stored: Stored, most: int) -> Any:
 def _read_dates(whole: Any, months: bool) -> Any:
     """Days since 1970-01-01 of numbers that are dates, or months, null for the rest."""
     day = whole * 0 + 1 if months else whole % 100
-    year, month = (_divide(whole, 100), whole % 100)
+    year, month = (divide_small(whole, 100), whole % 100)
     if not months:
-        year, month = _divide(whole, 10_000), _divide(whole, 100) % 100
+        year, month = divide_small(whole, 10_000), divide_small(whole, 100) % 100
     first, next_first = (_first_day(year, month, later) for later in (0, 1))
     sound = (year >= 1) & (year <= LATEST) & (month >= 1) & (month <= 12) & (day >= 1)
     return ibis.ifelse(sound & (first + day <= next_first), first + day - 1, ibis.null("int64"))
@@ -279,22 +279,23 @@ def _first_day(year: Any, month: Any, later: int) -> Any:
     """Days from 1970-01-01 to the first day of a month, or of one so many months later."""
     # Years that begin in March have their leap day at the end; a month of it has 30.6 days on average.
     months = year * 12 + month + (later - 3)
-    begun = _divide(months, 12)
-    leaps = _divide(begun, 4) - _divide(begun, 100) + _divide(begun, 400)
-    return begun * 365 + leaps + _divide(months % 12 * 153 + 2, 5) - 719_468
+    begun = divide_small(months, 12)
+    leaps = divide_small(begun, 4) - divide_small(begun, 100) + divide_small(begun, 400)
+    return begun * 365 + leaps + divide_small(months % 12 * 153 + 2, 5) - 719_468
 
 
-def _divide(value: Any, unit: int) -> Any:
-    """A whole number from 0 to 10^9 in units, rounded down. Other than `floor_divide` it has the value once,
-    so that expressions made of several such steps stay short."""
+def divide_small(value: Any, unit: int) -> Any:
+    """A whole number of at most 2^53 in size in units, rounded down.
+
+    It has the value once, `floor_divide` four times: expressions of several such steps stay short.
+    """
     return (value / unit).floor().cast("int64")
 
 
 def _read_clock(whole: Any) -> Any:
     """Microseconds since midnight of numbers that are times of day, null for the rest."""
-    minute = take_rest(whole, 100)
-    ticks = take_rest(floor_divide(whole, 100) * 60 + minute, 24 * 60) * MINUTE
-    return ibis.ifelse(minute < 60, ticks, ibis.null("int64"))
+    ticks = (divide_small(whole, 100) * 60 + whole % 100) % (24 * 60) * MINUTE
+    return ibis.ifelse(whole % 100 < 60, ticks, ibis.null("int64"))
 
 
 def _days(column: Any) -> Any:

@@ -54,7 +54,7 @@ from margrave.engines.memory import MemorySource
 from margrave.engines.streaming.batches import BATCH
 from margrave.engines.streaming.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Relative
+from margrave.schema.columns import Binned, Column, Date, Relative
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison, take_own
 from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode, in_usual_form
@@ -285,7 +285,7 @@ class PushdownSource(PrivateRows):
         places_in_cycle(pa.array([], held.kind), read, tick, ticks, column)
         if self._is_read_here(held):
             return self._sum([column], lambda part: part.places_in_cycle(column, read, tick, ticks))
-        if held.form != "int":
+        if held.form != "int" or self._is_grouped(held):
             return self._weigh_values(column, lambda array: places_in_cycle(array, read, tick, ticks, column))
         table, (number,) = self._select_values([held.read_numbers(read)])
         return self._group_rows(table, place_in_cycle(number.value, tick, ticks), ticks)
@@ -328,7 +328,7 @@ class PushdownSource(PrivateRows):
         histogram(pa.array([], held.kind), edges, read, column)
         if self._is_read_here(held):
             return self._sum([column], lambda part: part.histogram(column, edges, read, absent=absent))
-        if held.form == "text":
+        if self._is_grouped(held):
             return self._weigh_values(
                 column, lambda array: histogram(array, edges, read, column, absent=absent)
             )
@@ -359,7 +359,7 @@ class PushdownSource(PrivateRows):
         table, (left, *bases) = self._select_values(
             [self._stored_column(name) for name in (column, base, *others)]
         )
-        table, place = comparison_cell(table, left, bases, comparison, np.asarray(edges))
+        place = comparison_cell(left, bases, comparison, np.asarray(edges))
         return self._group_rows(table, place, len(edges) - 1 + ABSENT_CELLS)
 
     def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
@@ -523,6 +523,12 @@ class PushdownSource(PrivateRows):
     def _is_read_here(self, held: Stored) -> bool:
         """Whether a column's values are fetched as they are; those of text are grouped everywhere."""
         return self._in_process and held.form != "text"
+
+    def _is_grouped(self, held: Stored) -> bool:
+        """Whether a column's different values are fetched with their rows: text, and dates that are numbers,
+        which no query can work out again for each edge."""
+        written = self._written.get(held.name)
+        return held.form == "text" or (isinstance(written, Date) and has_number_format(written))
 
     def _sum(self, names: Sequence[str], look: Callable[[MemorySource], Counts]) -> Counts:
         """What a look at some columns counts over all batches."""
