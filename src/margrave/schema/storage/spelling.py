@@ -93,17 +93,6 @@ def number_style(written: str) -> NumberFormat:
     return dataclasses.replace(number_format(written, "format"), decimals=None)
 
 
-def _truths(array: Any) -> Truths:
-    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def _numbers(array: Any) -> Places:
-    """Whole numbers of an Arrow array of numbers or of digits, 0 for empty text."""
-    if pa.types.is_large_string(array.type):
-        array = pc.if_else(pc.equal(array, ""), "0", array).cast(pa.int64())
-    return np.asarray(array.to_numpy(zero_copy_only=False)).astype(np.int64)
-
-
 CLOCKS = ("00:00", "00:00:00", "00:00:00.000", "00:00:00.000000")
 BARE_CLOCKS = tuple(form.removeprefix("0") for form in CLOCKS)
 """Times of day whose hours below 10 have one digit."""
