@@ -273,8 +273,9 @@ def _format_named(tally: Tally, pattern: str) -> str:
     style = max(styles, key=lambda one: styles[one])
     found = pattern.replace("%b", STYLES[style])
     # Few days are below 10, so that neither class of them need be evident.
+    hours = HOURS[:1] + HOURS[3:] if tally.hidden else HOURS
     bare, padded = (
-        tally.add(pattern=pattern, style=(style, "May"), padding=one, hours=("wide", "colon"))
+        tally.add(pattern=pattern, style=(style, "May"), padding=one, hours=hours)
         for one in ("bare", "padded")
     )
     found = found.replace("%d", "%-d") if bare > padded else found
