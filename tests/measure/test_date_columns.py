@@ -62,6 +62,7 @@ def test_dates_are_found_in_a_file_and_written_as_they_came(found: Any) -> None:
     kinds = {name: type(own_of(found, name)) for name in found.schema.names}
     dates = dict.fromkeys(("begin", "end", "sas"), Date)
     assert kinds == {**dates, **dict.fromkeys(("days", "number", "code"), Integer), "seen": Moment}
+    assert "weekdays of begin" in [event.what for event in found.release.events]
     formats = {name: own_of(found, name).format for name in ("begin", "end", "sas", "seen")}  # type: ignore[attr-defined]
     assert formats == {"begin": "%Y%m%d", "end": "%Y%m%d.0", "sas": "%d%^b%Y", "seen": "%d%^b%Y:%H"}
 

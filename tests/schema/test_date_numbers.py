@@ -23,8 +23,22 @@ from margrave.schema.storage.date_numbers import (
 from margrave.schema.storage.spelling import spellings
 from margrave.schema.storage.text import date_format
 
-NUMBERS = [20240229, 18000101, 21991231, 99991231, 202402, 199912, 0, 20240230, 20230229, 202413, 17991231, 5]
-VOTES = {"none": 8, "%Y%m%d": 4}
+NUMBERS = [
+    20240229,
+    18000101,
+    22000101,
+    21991231,
+    99991231,
+    202402,
+    199912,
+    0,
+    20240230,
+    20230229,
+    202413,
+    17991231,
+    5,
+]
+VOTES = {"none": 9, "%Y%m%d": 4}
 
 
 @pytest.mark.parametrize("written", ["%Y%m%d", "%Y%m", "%Y%m%d.0", "%Y%m.0"])

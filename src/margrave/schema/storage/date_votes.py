@@ -268,8 +268,7 @@ def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
 def _format_named(tally: Tally, pattern: str) -> str:
     """A format that names the month, as its dates write it."""
     styles = {style: tally.count(Named, style=style) for style in STYLES}
-    either = styles.pop("May")
-    styles["Jan"], styles["January"] = styles["Jan"] + either, styles["January"] + either
+    del styles["May"]  # as long as it is short
     style = max(styles, key=lambda one: styles[one])
     found = pattern.replace("%b", STYLES[style])
     # Few days are below 10, so that neither class of them need be evident.
