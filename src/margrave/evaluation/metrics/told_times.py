@@ -91,7 +91,8 @@ def _find_day(first: NDArray[np.int64], last: NDArray[np.int64]) -> tuple[int, i
     counts = begun - ended
     place = int(np.argmax(counts))
     end = int(starts[place + 1]) if place + 1 < len(starts) else int(starts[place]) + 1
-    low, high = max(int(starts[place]), FIRST_DAY), min(end - 1, LAST_DAY, int(starts[place]) + MOST_DAYS)
+    low = min(max(int(starts[place]), FIRST_DAY), LAST_DAY)
+    high = min(end - 1, LAST_DAY, low + MOST_DAYS)
     day = min(range(low, max(high, low) + 1), key=rank_day, default=low)
     return min(max(day, FIRST_DAY), LAST_DAY), int(counts[place])
 
