@@ -21,7 +21,7 @@ from margrave.schema.columns import Column, Temporal, Time
 from margrave.schema.columns.relative import take_own
 from margrave.schema.storage import clock
 from margrave.schema.storage.clock_numbers import MIDNIGHT, MINUTE
-from margrave.schema.storage.date_numbers import LATEST
+from margrave.schema.storage.date_numbers import LATEST, MOST_NUMBER
 from margrave.schema.storage.forms import MAX_EXACT_FLOAT
 
 MIN_INEXACT_NUMBER = float(1 << 52)
@@ -252,7 +252,7 @@ def read_number_format(stored: Stored, column: Column) -> Stored:
     if isinstance(own, Time):
         value = _read_clock(_whole_up_to(stored, MIDNIGHT))
     else:
-        value = _read_dates(_whole_up_to(stored, 99_999_999), own.has_months)
+        value = _read_dates(_whole_up_to(stored, MOST_NUMBER), own.has_months)
     return dataclasses.replace(stored, kind=pa.int64(), form="int", value=value)
 
 
@@ -267,9 +267,8 @@ def _whole_up_to(stored: Stored, most: int) -> Any:
 def _read_dates(whole: Any, months: bool) -> Any:
     """Days since 1970-01-01 of numbers that are dates, or months, null for the rest."""
     day = whole * 0 + 1 if months else whole % 100
-    year, month = (divide_small(whole, 100), whole % 100)
-    if not months:
-        year, month = divide_small(whole, 10_000), divide_small(whole, 100) % 100
+    whole = whole if months else divide_small(whole, 100)
+    year, month = divide_small(whole, 100), whole % 100
     first, next_first = (_first_day(year, month, later) for later in (0, 1))
     sound = (year >= 1) & (year <= LATEST) & (month >= 1) & (month <= 12) & (day >= 1)
     return ibis.ifelse(sound & (first + day <= next_first), first + day - 1, ibis.null("int64"))

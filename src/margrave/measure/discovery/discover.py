@@ -389,10 +389,8 @@ class Discovery:
         from margrave.measure.discovery.between.relations import Relations
 
         rows = rows_of(self._totals)
-        cutting, fixed = (
-            (self._least, self._most),
-            {*self._ledger.neighbours.public, *list_dated(schema.columns)},
-        )
+        cutting = self._least, self._most
+        fixed = {*self._ledger.neighbours.public, *list_dated(schema.columns)}
         relations = Relations(self._source, self._gaussian, self._look, cutting, rows, fixed)
         self._tell("relations between columns")
         schema, measured = relations.run(schema, rho, self._bounded)

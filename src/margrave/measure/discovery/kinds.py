@@ -228,9 +228,8 @@ def price_clock(
     """
     lower, upper = ends
     may_be = lower >= 0 and CLOCK_ENDS[0] <= upper <= CLOCK_ENDS[1] and upper - lower >= CLOCK_WIDTH
-    if not isinstance(column, Integer) or not may_be:
-        return Fraction(0)
-    return _price_votes(unit, rows, sigma, MAX_NOISE)
+    most_noise = MAX_NOISE if isinstance(column, Integer) and may_be else 0.0
+    return _price_votes(unit, rows, sigma, most_noise)
 
 
 def _price_votes(
@@ -256,14 +255,24 @@ def ask_for_clock(column: Binned, source: Source, look: FullLook, cost: Fraction
         look: Prices, records and adds the noise.
         cost: rho of the look.
     """
+    noisy, sigma, pointed = _ask_votes(column, source, look, cost, ("times of day", "clock format"))
+    return _as_written_in(Time, column, choose_clock_format(noisy, sigma, False, pointed))
+
+
+def _ask_votes(
+    column: Binned, source: Source, look: FullLook, cost: Fraction, asked: tuple[str, str]
+) -> tuple[NDArray[np.float64], float, bool]:
+    """The noisy votes of whole numbers on what they stand for, sigma, and whether they have a point.
+
+    asked: What that is, and the word of the votes.
+    """
+    what, read = asked
 
     def exact() -> NDArray[np.int64]:
-        return source.spellings(column.name, "clock format").reveal()
+        return source.spellings(column.name, read).reveal()
 
-    noisy, sigma = look(f"times of day of {column.name}", exact, cost, False)
-    pointed = isinstance(column, SpeltNumber) and bool(column.spelling)
-    found = choose_clock_format(noisy, sigma, False, pointed)
-    return _as_written_in(Time, column, found) if found else None
+    noisy, sigma = look(f"{what} of {column.name}", exact, cost, False)
+    return noisy, sigma, isinstance(column, SpeltNumber) and bool(column.spelling)
 
 
 MAX_DATES_NOISE = 0.1
@@ -288,9 +297,8 @@ def price_dates(
         sigma: Standard deviation of the noise that a cost buys.
     """
     may_be = OCTAVES[0] <= ends[0] and ends[1] <= OCTAVES[1]
-    if not isinstance(column, Integer) or not may_be:
-        return Fraction(0)
-    return _price_votes(unit, rows, sigma, MAX_DATES_NOISE)
+    most_noise = MAX_DATES_NOISE if isinstance(column, Integer) and may_be else 0.0
+    return _price_votes(unit, rows, sigma, most_noise)
 
 
 def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Date | None:
@@ -304,18 +312,15 @@ def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction
         look: Prices, records and adds the noise.
         cost: rho of the look.
     """
-
-    def exact() -> NDArray[np.int64]:
-        return source.spellings(column.name, "date number").reveal()
-
-    noisy, sigma = look(f"dates of {column.name}", exact, cost, False)
-    pointed = isinstance(column, SpeltNumber) and bool(column.spelling)
-    found = choose_date_number_format(noisy, sigma, pointed)
-    return _as_written_in(Date, column, found) if found else None
+    noisy, sigma, pointed = _ask_votes(column, source, look, cost, ("dates", "date number"))
+    return _as_written_in(Date, column, choose_date_number_format(noisy, sigma, pointed))
 
 
-def _as_written_in(kind: type[Instant], column: Binned, written: str) -> Instant:
-    """A column of dates or times in a format, of which nothing else is known than of the one of numbers."""
+def _as_written_in(kind: type[Instant], column: Binned, written: str) -> Instant | None:
+    """A column of dates or times in a format, of which nothing else is known than of the one of numbers; None
+    without a format."""
+    if not written:
+        return None
     return kind(
         name=column.name,
         bins=column.bins,

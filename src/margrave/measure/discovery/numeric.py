@@ -53,7 +53,7 @@ from margrave.measure.discovery.ranges import (
     year_prior,
 )
 from margrave.measure.discovery.reach import limit_reach
-from margrave.measure.discovery.refine import Seen, cut_faint_ends
+from margrave.measure.discovery.refine import Seen, cut_faint_ends, measure_bins
 from margrave.measure.discovery.tails import BoundsLook, Tails, find_tails, refine_tails, weigh_tails
 from margrave.measure.discovery.values import (
     Atom,
@@ -105,6 +105,9 @@ Z_BOUNDS = 4.5
 """Standard deviations of noise from which on the cell nearest to zero counts as held. Not measured."""
 MOST_HIDDEN = 0.05
 """Share of the rows up to which numbers that noise hides are taken for missing. Not measured."""
+LEAST_MISSING = 0.5
+"""Share of the rows without a number from which those that noise hides are missing, if fewer are expected in
+all cells than one deviation of its noise. Not measured."""
 FEW_OCTAVES = 2
 """Powers of two between the bounds up to which a second look finds them more closely. Not measured."""
 SPARSE_SHARE = 0.05
@@ -225,9 +228,10 @@ class NumericDiscovery:
             rare=0.0,
             provisional=False,
         )
-        cost = self.unit * SHARES["spelling"]
-        known = find_time_spelling(known, self.source, self.look, cost) if self.text else known
-        return known, _marginal(known, found, seen.absent, seen.doubt)
+        if self.text:
+            cost = self.unit * SHARES["spelling"]
+            known = find_time_spelling(known, self.source, self.look, cost)
+        return known, measure_bins(known, found, seen.absent, seen.doubt)
 
     def _is_hidden(self, bounds: BoundsLook | None, seen: Seen) -> bool:
         """Whether most rows have no number and noise hides where those of the others are, or all of them are.
@@ -237,7 +241,7 @@ class NumericDiscovery:
         if bounds is None or self.column.missing is False or self.column.provisional:
             return False
         rows, evident = self._rows(np.append(seen.absent, seen.noisy)), Z_BOUNDS * bounds.sigma
-        least = 0.5 if float(seen.weigh().sum()) < seen.doubt else 1 - MOST_HIDDEN
+        least = LEAST_MISSING if float(seen.weigh().sum()) < seen.doubt else 1 - MOST_HIDDEN
         return float(bounds.noisy.max()) <= evident and seen.absent >= least * rows
 
     def _tails(self, found: Histogram, rows: float, bounds: BoundsLook | None) -> Tails:
@@ -333,7 +337,7 @@ class NumericDiscovery:
         cells = len(edges) - 1
         none = np.zeros(cells), np.zeros(cells, dtype=np.bool_), np.zeros(cells, dtype=np.bool_)
         found = Histogram(edges, noisy[1:], np.full(cells, sigma**2), *none)
-        return known, _marginal(known, found, float(noisy[0]), sigma)
+        return known, measure_bins(known, found, float(noisy[0]), sigma)
 
     def _detail(self, edges: Array, part: Fraction = Fraction(1)) -> tuple[Array, float]:
         """Noisy rows without a reading, then by cell, and their sigma: a look that every row is in.
@@ -419,7 +423,8 @@ class NumericDiscovery:
         whole = isinstance(self.column, Whole)
         if is_narrow(self.column):
             return self._narrow(whole)
-        coarse = first = number_edges(whole)[self._overlap(number_edges(whole))]
+        first = number_edges(whole)
+        coarse = first = first[self._overlap(first)]
         noisy, sigma = self._first(first, SHARES["bounds"] - FINER_BOUNDS_WEIGHT)
         bounds, rows = BoundsLook(first, noisy, sigma), self._rows(noisy)
         counts, _ = expected_counts(noisy, sigma, rows * number_prior(first), leave=LEAVE_OCTAVE, floor=0.0)
@@ -429,7 +434,8 @@ class NumericDiscovery:
         if dates and (found := ask_for_dates(self.column, self.source, self.look, dates)):
             return found
         if stop - start <= FEW_OCTAVES and first[start] * first[stop] > 0:
-            place = max(float(first[start]), self._ends()[0]), min(float(first[stop]), self._ends()[1])
+            lower, upper = self._ends()
+            place = max(float(first[start]), lower), min(float(first[stop]), upper)
             coarse, counts, (start, stop) = self._closer(*place, whole, counts[start:stop].sum())
         coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
         lower, upper = self._declared_bounds(float(coarse[start]), float(coarse[stop]), whole)
@@ -578,23 +584,3 @@ class NumericDiscovery:
     def _between(self, edges: Array) -> NDArray[np.int64]:
         """Rows with a reading by cell: each is in one cell at most. **Not private.**"""
         return self.source.histogram(self.column.name, edges, self.column.read).reveal()
-
-
-def _marginal(column: Binned, found: Histogram, absent: float, sigma: float) -> NoisyMarginal:
-    """The look at the cells as a measurement of the bins: cells outside the range join the end bins.
-
-    Args:
-        column: The column with its bins.
-        found: The cells.
-        absent: Noisy count of the rows without a reading; sigma is the standard deviation of its noise.
-    """
-    ends = column.edge_array
-    owner = np.clip(np.searchsorted(ends, found.edges[:-1], side="right") - 1, 0, column.present - 1)
-    values = np.bincount(owner, weights=found.noisy, minlength=column.present).astype(np.float64)
-    variances = np.bincount(owner, weights=found.variances, minlength=column.present)
-    if column.missing:
-        values, variances = np.append(values, absent), np.append(variances, sigma**2)
-    spread = np.sqrt(variances)
-    return NoisyMarginal(
-        (column.name,), values, spread if np.ptp(spread) > 1e-9 * sigma else float(spread[0])
-    )

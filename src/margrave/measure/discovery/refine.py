@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from margrave.measure.discovery.occupancy import spread_counts, weigh_cells
 from margrave.measure.discovery.ranges import move_to_steps
 from margrave.measure.discovery.values import REST_DEVIATIONS, Histogram, are_single
+from margrave.release import NoisyMarginal
+from margrave.schema.columns import Binned
 
 Array = NDArray[np.float64]
 
@@ -165,3 +167,23 @@ def cut_faint_ends(found: Histogram, unit: float) -> Histogram:
         if single[end].all() and single[beside] and (np.cumsum(found.noisy[end]) <= noise).all():
             weights[end] = 0.0
     return dataclasses.replace(found, weights=weights)
+
+
+def measure_bins(column: Binned, found: Histogram, absent: float, sigma: float) -> NoisyMarginal:
+    """The look at the cells as a measurement of the bins: cells outside the range join the end bins.
+
+    Args:
+        column: The column with its bins.
+        found: The cells.
+        absent: Noisy count of the rows without a reading; sigma is the standard deviation of its noise.
+    """
+    ends = column.edge_array
+    owner = np.clip(np.searchsorted(ends, found.edges[:-1], side="right") - 1, 0, column.present - 1)
+    values = np.bincount(owner, weights=found.noisy, minlength=column.present).astype(np.float64)
+    variances = np.bincount(owner, weights=found.variances, minlength=column.present)
+    if column.missing:
+        values, variances = np.append(values, absent), np.append(variances, sigma**2)
+    spread = np.sqrt(variances)
+    return NoisyMarginal(
+        (column.name,), values, spread if np.ptp(spread) > 1e-9 * sigma else float(spread[0])
+    )

@@ -26,6 +26,8 @@ they are the year and month of a date beside them is told by numbers (`schema.ca
 YEARS = 1800, 2199
 """Years of the dates that vote, first and last; and LATEST, which stands for no end."""
 LATEST = 9999
+MOST_NUMBER = 99_999_999
+"""The greatest number that may stand for a date."""
 OCTAVES = 2.0**24, 2.0**27
 """The powers of two between which days lie, those of LATEST included."""
 MAX_OTHER_SHARE = 0.005
@@ -49,7 +51,7 @@ def read_date_numbers(values: NDArray[Any], written: str) -> tuple[Whole, Truths
     """
     values = values.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        whole = (values >= 0) & (values < 1e8) & (values == np.floor(values))
+        whole = (values >= 0) & (values <= MOST_NUMBER) & (values == np.floor(values))
     number = np.where(whole, values, 0).astype(np.int64)
     months = written.removesuffix(POINT) == MONTHS
     day = np.ones_like(number) if months else number % 100

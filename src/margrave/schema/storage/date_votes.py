@@ -78,6 +78,8 @@ DATE_VOTES: tuple[Digits | Named, ...] = (
 HIDDEN_LEAD = 0.25
 """How much further, as a share of what is evident, a format that names the month has to stand out where noise
 hides all classes: most dates are in digits, and there are more ways to name a month. Not measured."""
+FIRST_NAMED = sum(isinstance(vote, Digits) for vote in DATE_VOTES)
+"""Place of the first class that names the month."""
 LEAST_BARE = 0.1
 """Share of the dates, or times, with an hour in one digit from which hours are taken to be written so below
 10."""
@@ -151,8 +153,7 @@ def _named_places(parts: Any, pattern: str) -> Places:
     found = np.full(len(style), NAMED_PATTERNS.index(pattern))
     for place, classes in ((style, STYLES), (padding, PADDINGS), (hours, HOURS)):
         found = found * len(classes) + place
-    first = sum(isinstance(vote, Digits) for vote in DATE_VOTES)
-    return np.where(sound, first + found, -1)
+    return np.where(sound, FIRST_NAMED + found, -1)
 
 
 def _date_places(parts: Any) -> Places:

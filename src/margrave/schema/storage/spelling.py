@@ -45,9 +45,6 @@ from margrave.schema.storage.months import MONTH_VOTES, move_to_first_days, name
 from margrave.schema.storage.numbers import NUMBER_VOTES, vote_on_numbers
 from margrave.schema.storage.text import NumberFormat, TextFormat, date_format, number_format
 
-Places = NDArray[np.int64]
-Truths = NDArray[np.bool_]
-
 
 def rewrite_column(array: Any, read: str, written: str, name: str = "") -> Any:
     """A column whose texts in a format are in their usual form; one that is no text as it is: [rows].
