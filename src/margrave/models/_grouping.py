@@ -363,7 +363,8 @@ class GroupedModel(Model, Generic[Inner]):
         # Weights of 0 keep rows that are alone with their parent's code where they are.
         none = np.zeros((self.domain[parent], inner[child]))
         keys, last = columns[parent], len(others)
-        balance_column(lines, last, range(last), by, keys, none, expected, PASSES, rng, most=MAX_SETTLED_ROWS)
+        drawn = [(u,) for u in range(last)]
+        balance_column(lines, last, drawn, by, keys, none, expected, PASSES, rng, most=MAX_SETTLED_ROWS)
         # Of each parent's code and group there are as many rows as before, so the same codes go round.
         count = inner[child]
         before, after = (np.argsort(keys * count + part, kind="stable") for part in (own, lines[last]))

@@ -58,6 +58,17 @@ class LatentBlock:
         """Each component's distribution of some of the attributes, shape [their cells, components]."""
         return self._cells(names) @ self.state_weights
 
+    def summed_with(self, names: Sequence[str], weights: Floats) -> Floats:
+        """`summed`, mixed by several weights of the components at once: [their cells, columns of weights].
+
+        Sums over the components first, which leaves far less to multiply than their cells do.
+
+        Args:
+            names: Some of the attributes.
+            weights: Shape [components, columns].
+        """
+        return self._cells(names) @ (self.state_weights @ weights)
+
     def mixed(self, names: Sequence[str], weights: Floats) -> Floats:
         """Distribution of some attributes under weights of the components, shape [codes, codes, ...]."""
         # One product of matrices sums over the states for the last attribute; only the others' cells are

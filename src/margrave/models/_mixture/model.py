@@ -271,16 +271,27 @@ class MixtureModel(Model):
             raise InputError(invalid("clique", "without repeats", "Name each attribute once.", got=clique))
         if self.refinements is not None and not set(clique).isdisjoint(self.refinements.names):
             return self._total * self.refinements.project(clique)
-        return self._total * self._mix_components(clique)
+        return self._total * self.mix_components(clique)
 
-    def _mix_components(self, clique: Clique) -> Floats:
+    def mix_components(self, clique: Clique) -> Floats:
+        """The marginal of a clique without refinements, in proportions, shape domain.shape(clique)."""
         # A pair inside of one latent block depends on its states, beyond what components tell of it.
         for latent_block in self.latent_blocks:
-            if clique and set(clique) <= set(latent_block.names):
+            inside = latent_block.told(dict.fromkeys(clique, 0))
+            others = [name for name in clique if name not in inside]
+            if inside and not others:
                 return latent_block.mixed(clique, self.weights)
+            if len(inside) > 1 and len(others) == 1:
+                weights = (self.block(others[0]) * self.weights).T
+                return self._reorder(latent_block.summed_with(inside, weights), [*inside, *others], clique)
         # Attributes of one group are dependent inside a component, so they enter as one factor.
         table, tied = self.weights[None, :], [group.told(dict.fromkeys(clique, 0)) for group in self.groups]
-        parts = {names: group.summed(names) for names, group in zip(tied, self.groups, strict=True) if names}
+        # One attribute of a group alone has its shares already.
+        parts = {
+            names: group.summed(names)
+            for names, group in zip(tied, self.groups, strict=True)
+            if len(names) > 1
+        }
         alone = [name for name in clique if not any(name in names for names in parts)]
         blocks = [*parts.items(), *(((name,), self.block(name)) for name in alone)]
         if not blocks:
@@ -290,8 +301,12 @@ class MixtureModel(Model):
         for _, block in blocks[:-1]:
             table = (table[:, None, :] * block[None, :, :]).reshape(-1, len(self.weights))
         order = [name for names, _ in blocks for name in names]
-        found = (table @ blocks[-1][1].T).reshape(self._domain.shape(order))
-        return np.asarray(found.transpose([order.index(name) for name in clique]))
+        return self._reorder(table @ blocks[-1][1].T, order, clique)
+
+    def _reorder(self, table: Floats, names: Sequence[str], clique: Clique) -> Floats:
+        """The cells of some attributes in the order of `names` as a table in that of the clique."""
+        found = table.reshape(self._domain.shape(names))
+        return np.asarray(found.transpose([names.index(name) for name in clique]))
 
     def project_many(self, cliques: Sequence[Clique]) -> list[Floats]:
         """The marginals of many cliques; pairs are taken from one product of matrices."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import chain, combinations, permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from margrave.limits import Deadline
 from margrave.models._base.constraints import Evidence, by_row, pick_evidence
 from margrave.models._mixture.latent_blocks import CHUNK
-from margrave.models._sampling.balance import balance
+from margrave.models._sampling.balance import balance, balance_column
 from margrave.models._sampling.rounding import draw_column, order_by_group
+from margrave.models._sampling.triples import TRIPLE_PASSES, choose_triples
 
 if TYPE_CHECKING:
     from margrave.models._mixture.model import MixtureModel
@@ -117,6 +118,9 @@ def draw(
     if swaps:
         sums = {} if chosen is None else chosen.sums
         _balance(model, columns, keys, weights, {*evidence}, {*tied}, states, passes, rng, deadline, sums)
+        # Given codes would change what the model says of triples.
+        if not evidence:
+            _balance_triples(model, columns, keys, {*tied}, states, rng, deadline)
     # Rows that were given codes keep their places; all others lie sorted by component so far.
     if by_row(evidence):
         return columns
@@ -243,6 +247,48 @@ def _balance(
     )
     for i, column in zip(near, swapped, strict=True):
         columns[i] = column
+
+
+def _balance_triples(
+    model: MixtureModel,
+    columns: Sequence[Longs],
+    keys: Longs,
+    tied: set[str],
+    states: Mapping[tuple[str, ...], Longs],
+    rng: np.random.Generator,
+    deadline: Deadline | None,
+) -> None:
+    """Swap codes inside components, or states, in place, for the model's tables of three attributes.
+
+    Attributes that are drawn anew afterwards are left out, and those tied to others by rules stay.
+    """
+    anew = set() if model.refinements is None else {*model.refinements.names}
+    near = {
+        name: column for name, column in zip(model.domain.names, columns, strict=True) if name not in anew
+    }
+    names, sizes = [*near], [model.domain[name] for name in near]
+    loose = {place for place, name in enumerate(names) if name not in tied}
+    triples = choose_triples(sizes, len(keys), loose, len(model.weights))
+    if not triples:
+        return
+    cliques = [*combinations(range(len(names)), 2), *triples]
+    found = model.project_many([tuple(names[place] for place in clique) for clique in cliques])
+    tables = {clique: table * (len(keys) / model.total) for clique, table in zip(cliques, found, strict=True)}
+    blocks = {name: block for block in model.latent_blocks for name in block.names}
+    codes = np.stack([*near.values()], dtype=np.int32, casting="same_kind")
+    for v in sorted(loose.intersection(chain.from_iterable(triples))):
+        if deadline is not None and deadline.passed:
+            return
+        # An attribute of a latent block moves among rows of one state.
+        block = blocks.get(names[v])
+        groups = keys if block is None else states[block.names]
+        shares = np.ascontiguousarray((model if block is None else block).block(names[v]).T)
+        mine = [clique for clique in cliques if v in clique]
+        others = [tuple(place for place in clique if place != v) for clique in mine]
+        expected = [np.moveaxis(tables[clique], clique.index(v), -1).reshape(-1, sizes[v]) for clique in mine]
+        by = order_by_group(groups, len(shares))
+        balance_column(codes, v, others, by, groups, shares, expected, TRIPLE_PASSES, rng)
+        near[names[v]][:] = codes[v]
 
 
 def _expect_pairs(

@@ -84,6 +84,11 @@ SUMMED_AT_ONCE = 8
 SWAP_REACH = 64
 """How far apart in the order of groups two rows may lie to be tried for a swap in `balance_column`."""
 
+TRIPLE_WEIGHT = 0.25
+"""What a squared excess in a table of three attributes counts beside one in a table of two: triples of ten
+tables were .938 times as far off as without, and pairs 1.002 times; with 1/2 .932 and 1.006, with 1/8 .948
+and .999 (bench/LOG.md)."""
+
 
 def balance(
     columns: Sequence[NDArray[np.integer]],
@@ -180,7 +185,7 @@ def _plan(order: Longs, keys: Longs, moved: Sequence[int]) -> tuple[Longs, Longs
 def balance_column(
     codes: NDArray[Any],
     v: int,
-    drawn: Sequence[int],
+    drawn: Sequence[tuple[int, ...]],
     by: Longs,
     keys: Longs,
     table: Floats,
@@ -195,26 +200,35 @@ def balance_column(
     Args:
         codes: Codes of each attribute, shape [attributes, rows].
         v: The attribute just drawn.
-        drawn: Attributes drawn before.
+        drawn: Attributes drawn before, (u,), whose pairs with v are looked at, and pairs of these, (u, w),
+            whose tables with v are.
         by: Rows in the order of their groups, shape [rows].
         keys: The group of each row, shape [rows].
         table: Weights of v's codes in each group, shape [groups, codes].
-        expected: Counts wanted for each of `drawn` with v, each of shape [its codes, codes].
+        expected: Counts wanted for each of `drawn` with v, each of shape [its cells, codes].
         passes: Swaps tried for each row.
         rng: Source of randomness.
         most: Rows that take part, at most: stretches of neighbours, spread over all groups.
     """
-    others = np.asarray(drawn, dtype=np.int64)
+    # A cell of a pair has the number width * first + second; an attribute alone is a pair with itself of
+    # width 0.
+    widths = {u: len(counts) for (u, *more), counts in zip(drawn, expected, strict=True) if not more}
+    others = np.array(
+        [(u, more[0] if more else u, sum(widths[w] for w in more)) for u, *more in drawn], dtype=np.int64
+    )
+    weights = np.array([TRIPLE_WEIGHT if more else 1.0 for _, *more in drawn], dtype=np.float32)
     # Rows of all tables stand one below the other; starts say where each attribute's begin.
     starts = np.cumsum([0, *(len(counts) for counts in expected)])[:-1]
     excess = (-np.concatenate(expected)).astype(np.float32)
-    _count_with(codes, v, others, starts, excess)
+    counts = np.zeros(excess.shape, dtype=np.int32)
+    _count_with(codes, v, others, starts, counts)
+    excess += counts
     # Of many rows a part in stretches is enough, since swaps need near neighbours to try.
     rows = by if len(by) <= most else _stretches(by, most, rng)
-    near = np.empty((len(rows), len(drawn)), dtype=_narrowest(len(excess)))
+    near = np.empty((len(rows), len(others)), dtype=_narrowest(len(excess)))
     _gather(codes, others, starts, rows, near)
     column = codes[v, rows]
-    _swap_drawn(column, keys[rows], table, near, excess, passes, fresh_state(rng))
+    _swap_drawn(column, keys[rows], table, near, excess, weights, passes, fresh_state(rng))
     codes[v, rows] = column
 
 
@@ -340,24 +354,22 @@ def _exchange(one: Lines, two: Lines, v: int, excess: Singles) -> None:
 
 
 @compile_kernel
-def _count_with(codes: NDArray[Any], v: int, others: Longs, starts: Longs, excess: Singles) -> None:
-    """Add the rows to the excess of the pairs of v with others."""
+def _count_with(codes: NDArray[Any], v: int, others: Longs, starts: Longs, counts: NDArray[np.int32]) -> None:
+    """Count the rows by v and each of the others, which are attributes or pairs of them."""
     own = codes[v]
     for w in range(len(others)):
-        counts = np.zeros((len(excess), excess.shape[1]), dtype=np.int32)
-        other = codes[others[w]]
+        one, two, width = codes[others[w, 0]], codes[others[w, 1]], others[w, 2]
         for i in range(len(own)):
-            counts[starts[w] + other[i], own[i]] += 1
-        excess += counts
+            counts[starts[w] + width * one[i] + two[i], own[i]] += 1
 
 
 @compile_kernel
 def _gather(codes: NDArray[Any], others: Longs, starts: Longs, rows: Longs, near: Lines) -> None:
-    """Rows of codes of several attributes, one attribute after another in number."""
+    """Rows of codes of several attributes, or of cells of pairs, one after another in number."""
     for w in range(len(others)):
-        column = codes[others[w]]
+        one, two, width = codes[others[w, 0]], codes[others[w, 1]], others[w, 2]
         for i in range(len(rows)):
-            near[i, w] = starts[w] + column[rows[i]]
+            near[i, w] = starts[w] + width * one[rows[i]] + two[rows[i]]
 
 
 @compile_kernel
@@ -367,6 +379,7 @@ def _swap_drawn(
     table: Floats,
     near: Lines,
     excess: Singles,
+    weights: Singles,
     passes: int,
     state: NDArray[np.uint64],
 ) -> None:
@@ -389,7 +402,7 @@ def _swap_drawn(
             # nothing.
             s, t = near[p, w], near[q, w]
             part = excess[s, b] - excess[s, a] + excess[t, a] - excess[t, b] + np.float32(2.0)
-            change += part if s != t else np.float32(0.0)
+            change += weights[w] * part if s != t else np.float32(0.0)
         # Strictly better only: equal ones would be swapped back and forth.
         if change < -0.001:
             column[p], column[q] = b, a

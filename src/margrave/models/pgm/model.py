@@ -279,7 +279,8 @@ def draw(
         hand_out(found, by, codes[v], rng)
         if at and not _late(deadline):
             expected = [rows * (pairs[u, v] if u < v else pairs[v, u].T) for u in inwards[:at]]
-            balance_column(codes, v, inwards[:at], by, keys, table, expected, passes, rng)
+            drawn = [(u,) for u in inwards[:at]]
+            balance_column(codes, v, drawn, by, keys, table, expected, passes, rng)
     if not _late(deadline):
         # 4. What rounding has left of the measured tables is mended code by code.
         wanted = [rows * marginal(layout, belief, clique).ravel() for clique in layout.measured]
