@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from margrave.limits import Deadline, Stopwatch
+from margrave.models._base.model import Model
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._sampling import triples
 from margrave.models._sampling.balance import balance_column
 from margrave.models._sampling.rounding import order_by_group
-from margrave.models._sampling.triples import choose_triples
+from margrave.models._sampling.triples import choose_triples, expect_triples
 from margrave.models.mixture.fitter import Mixture
+from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical
 from margrave.schema.constraints.rules import Forbidden
@@ -63,7 +65,7 @@ def fitted(request: pytest.FixtureRequest) -> MixtureModel:
     return model
 
 
-def off(model: MixtureModel, drawn: Encoded, width: int) -> float:
+def off(model: Model, drawn: Encoded, width: int) -> float:
     """Mean total variation of the rows' tables of so many attributes from the model's."""
     found = []
     for clique in itertools.combinations(DOMAIN.names, width):
@@ -74,7 +76,7 @@ def off(model: MixtureModel, drawn: Encoded, width: int) -> float:
 
 
 def draw_both(
-    model: MixtureModel, monkeypatch: pytest.MonkeyPatch, rows: int = ROWS, **given: Any
+    model: Model, monkeypatch: pytest.MonkeyPatch, rows: int = ROWS, **given: Any
 ) -> tuple[Encoded, Encoded]:
     """Rows of one seed without triples and with them."""
     with monkeypatch.context() as patched:
@@ -119,6 +121,27 @@ def test_none_is_swapped_after_the_deadline(fitted: MixtureModel, monkeypatch: p
 @pytest.mark.parametrize("rows", [0, 1, 2, 7])
 def test_hardly_any_rows(fitted: MixtureModel, rows: int) -> None:
     assert fitted.sample(rows, np.random.default_rng(0)).rows == rows
+
+
+def test_rows_of_a_graphical_model_come_nearer_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = PGM().fit(DOMAIN, [table for table in measurements() if "a" in table.clique])
+    without, held = draw_both(model, monkeypatch)
+    assert off(model, held, 3) < 0.9 * off(model, without, 3)
+    assert off(model, held, 2) < 1.1 * off(model, without, 2) + 0.001
+
+
+def test_what_tables_should_be_is_summed_over_the_rows_as_they_were_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    codes = np.stack([rng.integers(0, size, 1_000) for size in (4, 3, 2)])
+    keys, table = rng.integers(0, 5, 1_000), 7.0 * rng.random((5, 6))
+    monkeypatch.setattr(triples, "CHUNK", 300)
+    pairs, found = expect_triples(codes, [2, 0], (2, 4), keys, table)
+    assert pairs == [(2, 0)]
+    wanted = np.zeros((2, 4, 6))
+    np.add.at(wanted, (codes[2], codes[0]), (table / table.sum(axis=1, keepdims=True))[keys])
+    assert np.allclose(found[0], wanted.reshape(8, 6))
 
 
 def test_a_column_is_swapped_inside_its_groups_towards_its_tables_with_pairs() -> None:

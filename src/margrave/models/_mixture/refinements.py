@@ -35,7 +35,7 @@ from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._sampling.balance import balance_column, sum_by_code
 from margrave.models._sampling.rounding import order_by_group
-from margrave.models._sampling.triples import choose_triples
+from margrave.models._sampling.triples import expect_triples
 from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
@@ -572,18 +572,14 @@ def _settle_codes(
     width, alone = len(rest), np.arange(len(drawn))
     sizes = [domain[name] for name in rest]
     expected = sum_by_code(codes[:width], sizes, shares)
-    # The attribute comes last, so that the other two of a triple stand before it.
-    pairs = [(u, w) for u, w, _ in choose_triples([*sizes, shares.shape[1]], len(drawn), {width})]
-    for u, w in pairs:
-        cells = codes[u].astype(np.int64) * sizes[w] + codes[w]
-        expected += sum_by_code(cells[None], [sizes[u] * sizes[w]], shares)
+    pairs, tables = expect_triples(codes, range(width), sizes, alone, shares)
     others = [*((u,) for u in range(width)), *pairs]
     # Swaps mend most where they begin, so rows of the same probabilities must not stand there in their order:
     # who takes the first rows with a refined attribute would get those.
     order = np.empty(len(drawn), dtype=np.int64)
     order[rng.permutation(len(drawn))] = np.arange(len(drawn))
     order = order[order_by_group(alike[order], int(alike.max()) + 1)]
-    balance_column(codes, width, others, order, alone, shares, expected, PASSES, rng)
+    balance_column(codes, width, others, order, alone, shares, [*expected, *tables], PASSES, rng)
     settled: Longs = codes[width].astype(np.int64)
     return settled
 

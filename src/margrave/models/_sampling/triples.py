@@ -10,9 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from itertools import combinations
+from typing import Any
 
-from margrave.models._sampling.balance import MAX_SWAPS_A_PASS
+import numpy as np
+from numpy.typing import NDArray
 
+from margrave.models._sampling.balance import MAX_SWAPS_A_PASS, sum_by_code
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
 Triple = tuple[int, int, int]
 
 TRIPLE_PASSES = 4
@@ -25,6 +31,9 @@ more is won: rows cannot follow counts of a fraction of a row (bench/LOG.md)."""
 MOST_WORK = 1 << 25
 """Cells of triples that are touched for one call at most: a twentieth of a second, about."""
 
+CHUNK = 1 << 14
+"""Rows whose probabilities are looked up at once."""
+
 MOST_ATTRIBUTES = 40
 """With more of them, what may be touched is only a small part of their triples, and none are looked at."""
 
@@ -33,7 +42,7 @@ CELLS_A_TOUCH = 16
 
 
 def choose_triples(
-    sizes: Sequence[int], rows: int, moved: Collection[int], components: int = 0
+    sizes: Sequence[int], rows: int, moved: Collection[int], components: int = 0, parts: int = 1
 ) -> list[Triple]:
     """The triples whose tables rows are balanced towards, positions in ascending order.
 
@@ -44,6 +53,7 @@ def choose_triples(
         rows: How many rows there are.
         moved: Positions of the attributes whose codes are swapped; every triple has one of them.
         components: Terms of the sum that a cell of an expected table is.
+        parts: How many calls share what may be touched.
     """
     if len(sizes) > MOST_ATTRIBUTES:
         return []
@@ -55,10 +65,45 @@ def choose_triples(
     found.sort(key=lambda one: (-one[0], one[1]))
     # Each attribute that moves counts its tables once, and then touches them at every swap that is tried.
     touched = rows + TRIPLE_PASSES * min(rows, MAX_SWAPS_A_PASS)
-    chosen, left = [], float(MOST_WORK)
+    chosen, left = [], MOST_WORK / parts
     for cells, triple in found:
         left -= len(set(triple).intersection(moved)) * touched + cells * components / CELLS_A_TOUCH
         if left < 0:
             break
         chosen.append(triple)
     return chosen
+
+
+def expect_triples(
+    codes: NDArray[Any],
+    drawn: Sequence[int],
+    sizes: Sequence[int],
+    keys: Longs,
+    table: Floats,
+    parts: int = 1,
+) -> tuple[list[tuple[int, int]], list[Floats]]:
+    """Pairs of the attributes drawn before another one, and what their tables with it should be, in rows.
+
+    That is the sum of the other one's probabilities over the rows as they were drawn.
+
+    Args:
+        codes: Codes of each attribute, shape [attributes, rows].
+        drawn: Attributes drawn before.
+        sizes: Codes of each of them.
+        keys: The group of each row, shape [rows].
+        table: Weights of the other attribute's codes in each group, shape [groups, codes].
+        parts: See `choose_triples`.
+
+    Returns: the pairs, and for each of them a table of shape [its cells, codes].
+    """
+    rows, last = len(keys), len(drawn)
+    chosen = choose_triples([*sizes, table.shape[1]], rows, {last}, parts=parts)
+    found = [np.zeros((sizes[one] * sizes[two], table.shape[1])) for one, two, _ in chosen]
+    for first in range(0, rows if chosen else 0, CHUNK):
+        part = slice(first, first + CHUNK)
+        shares = table[keys[part]]
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+        for (one, two, _), counts in zip(chosen, found, strict=True):
+            cells = codes[drawn[one], part].astype(np.int64) * sizes[two] + codes[drawn[two], part]
+            counts += sum_by_code(cells[None], [len(counts)], shares)[0]
+    return [(drawn[one], drawn[two]) for one, two, _ in chosen], found

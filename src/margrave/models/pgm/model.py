@@ -23,6 +23,7 @@ from margrave.models._base.constraints import Evidence, by_row
 from margrave.models._base.model import Model
 from margrave.models._sampling.balance import balance_column
 from margrave.models._sampling.rounding import draw_column, hand_out, order_by_group, round_counts
+from margrave.models._sampling.triples import expect_triples
 from margrave.models.pgm.estimate import Solution
 from margrave.models.pgm.inference import Inference
 from margrave.models.pgm.marginals import marginal, marginals, pair_marginals
@@ -197,6 +198,9 @@ Floats = NDArray[np.float64]
 PASSES = 4
 """Swaps tried for each row and column to balance pair counts."""
 
+TRIPLES = 4
+"""How many times as long as for one attribute alone all of them look at tables of three attributes."""
+
 MAX_ROWS_ALL_PASSES = 1 << 16
 """Up to so many rows. More are closer to begin with and get half the passes."""
 
@@ -261,7 +265,7 @@ def draw(
     if rows == 0:
         return codes
     # All pairs are wanted: they say which parent tells most, and what rows are balanced towards.
-    pairs, tables = pair_marginals(layout, belief, combinations(range(count), 2)), _choose_steered(layout)
+    pairs, steered = pair_marginals(layout, belief, combinations(range(count), 2)), _choose_steered(layout)
     passes = PASSES if rows <= MAX_ROWS_ALL_PASSES else PASSES // 2
     # Against the elimination order the parents of an attribute, its later neighbours, are drawn before it.
     inwards = layout.tree.order[::-1]
@@ -274,13 +278,16 @@ def draw(
         by = order_by_group(keys, len(table))
         found = round_counts(keys, by, table, rng)
         # 2. Which cells are rounded up is chosen so that measured tables come out near their expectations.
-        steer(found, table, *_expected_tables(layout, belief, rows, v, ordered, tables[v]))
+        steer(found, table, *_expected_tables(layout, belief, rows, v, ordered, steered[v]))
         # 3. Within a group any row may get any of its codes: which one does is free to bring pairs nearer.
         hand_out(found, by, codes[v], rng)
-        if at and not _late(deadline):
-            expected = [rows * (pairs[u, v] if u < v else pairs[v, u].T) for u in inwards[:at]]
-            drawn = [(u,) for u in inwards[:at]]
-            balance_column(codes, v, drawn, by, keys, table, expected, passes, rng)
+        drawn = inwards[:at]
+        if drawn and not _late(deadline):
+            expected = [rows * (pairs[u, v] if u < v else pairs[v, u].T) for u in drawn]
+            sizes, parts = [layout.sizes[u] for u in drawn], max(count // TRIPLES, 1)
+            two, tables = expect_triples(codes, drawn, sizes, keys, table, parts)
+            others = [*((u,) for u in drawn), *two]
+            balance_column(codes, v, others, by, keys, table, [*expected, *tables], passes, rng)
     if not _late(deadline):
         # 4. What rounding has left of the measured tables is mended code by code.
         wanted = [rows * marginal(layout, belief, clique).ravel() for clique in layout.measured]
