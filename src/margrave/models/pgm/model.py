@@ -194,6 +194,7 @@ class GraphicalModel(Model):
 
 
 Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
 
 PASSES = 4
 """Swaps tried for each row and column to balance pair counts."""
@@ -281,13 +282,8 @@ def draw(
         steer(found, table, *_expected_tables(layout, belief, rows, v, ordered, steered[v]))
         # 3. Within a group any row may get any of its codes: which one does is free to bring pairs nearer.
         hand_out(found, by, codes[v], rng)
-        drawn = inwards[:at]
-        if drawn and not _late(deadline):
-            expected = [rows * (pairs[u, v] if u < v else pairs[v, u].T) for u in drawn]
-            sizes, parts = [layout.sizes[u] for u in drawn], max(count // TRIPLES, 1)
-            two, tables = expect_triples(codes, drawn, sizes, keys, table, parts)
-            others = [*((u,) for u in drawn), *two]
-            balance_column(codes, v, others, by, keys, table, [*expected, *tables], passes, rng)
+        if at and not _late(deadline):
+            _balance(layout, codes, v, inwards[:at], pairs, (by, keys, table), passes, rng)
     if not _late(deadline):
         # 4. What rounding has left of the measured tables is mended code by code.
         wanted = [rows * marginal(layout, belief, clique).ravel() for clique in layout.measured]
@@ -297,6 +293,30 @@ def draw(
     for column in codes:
         column[:] = column[order]
     return codes
+
+
+def _balance(
+    layout: Layout,
+    codes: NDArray[np.unsignedinteger[Any]],
+    v: int,
+    drawn: Sequence[int],
+    pairs: Mapping[tuple[int, int], Floats],
+    grouped: tuple[Longs, Longs, Floats],
+    passes: int,
+    rng: np.random.Generator,
+) -> None:
+    """Bring the pairs of an attribute with those drawn before, and its tables with two of them, near.
+
+    Args:
+        pairs: Tables of all pairs, in proportions.
+        grouped: Rows in the order of their groups, the group of each row, weights of codes in each group.
+    """
+    by, keys, table = grouped
+    expected = [codes.shape[1] * (pairs[u, v] if u < v else pairs[v, u].T) for u in drawn]
+    sizes, parts = [layout.sizes[u] for u in drawn], max(len(layout.sizes) // TRIPLES, 1)
+    two, tables = expect_triples(codes, drawn, sizes, keys, table, parts)
+    others = [*((u,) for u in drawn), *two]
+    balance_column(codes, v, others, by, keys, table, [*expected, *tables], passes, rng)
 
 
 def _choose_steered(layout: Layout) -> list[list[tuple[int, ...]]]:
@@ -371,8 +391,6 @@ def _information(pair: Floats) -> float:
     held = (pair > 0) & (product > 0)
     return float((pair[held] * np.log(pair[held] / product[held])).sum())
 
-
-Longs = NDArray[np.int64]
 
 ROOM = 1 << 22
 """Cells of all tables for the sets of codes that are worked on at a time, about."""
