@@ -185,4 +185,10 @@ def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     # Those of most cells are kept, and tables that take long to work out take the place of others.
     assert choose_triples(sizes, 10_000, moved) == whole[:7]
     assert 0 < len(choose_triples(sizes, 10_000, moved, components=4_000)) < 7
-    assert choose_triples((2,) * 41, 10_000, set(range(41))) == []
+
+
+def test_wide_and_long_tables_have_none() -> None:
+    assert choose_triples((2,) * 40, 1_000, {0})
+    assert choose_triples((2,) * 41, 1_000, {0}) == []
+    assert choose_triples((2, 3, 4), triples.MOST_ROWS, {0}) == [(0, 1, 2)]
+    assert choose_triples((2, 3, 4), triples.MOST_ROWS + 1, {0}) == []

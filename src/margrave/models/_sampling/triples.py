@@ -31,6 +31,9 @@ more is won: rows cannot follow counts of a fraction of a row (bench/LOG.md)."""
 MOST_WORK = 1 << 25
 """Cells of triples that are touched for one call at most: a twentieth of a second, about."""
 
+MOST_ROWS = MAX_SWAPS_A_PASS
+"""Of more rows only a part is swapped, and they scatter little to begin with."""
+
 CHUNK = 1 << 14
 """Rows whose probabilities are looked up at once."""
 
@@ -55,7 +58,7 @@ def choose_triples(
         components: Terms of the sum that a cell of an expected table is.
         parts: How many calls share what may be touched.
     """
-    if len(sizes) > MOST_ATTRIBUTES:
+    if len(sizes) > MOST_ATTRIBUTES or rows > MOST_ROWS:
         return []
     found: list[tuple[int, Triple]] = []
     for triple in combinations(range(len(sizes)), 3):
@@ -64,7 +67,7 @@ def choose_triples(
             found.append((cells, triple))
     found.sort(key=lambda one: (-one[0], one[1]))
     # Each attribute that moves counts its tables once, and then touches them at every swap that is tried.
-    touched = rows + TRIPLE_PASSES * min(rows, MAX_SWAPS_A_PASS)
+    touched = rows * (1 + TRIPLE_PASSES)
     chosen, left = [], MOST_WORK / parts
     for cells, triple in found:
         left -= len(set(triple).intersection(moved)) * touched + cells * components / CELLS_A_TOUCH
