@@ -206,11 +206,17 @@ def test_rows_refer_to_keys_of_the_same_rows(
 
 
 def test_zeros_that_stand_for_none_stay() -> None:
-    schema = Schema((keyed("id"), number("parent_id", edges=(0, 1, 500, 1001), fine=None, weights=None)))
+    schema = Schema(
+        (
+            number("id", lower=1, unique=True),
+            number("parent_id", edges=(0, 1, 500, 1001), fine=None, weights=None),
+        )
+    )
     of = dataclasses.replace(schema["parent_id"], fine=(0, 1, 500, 1001), weights=(9.0, 9.0, 9.0))  # type: ignore[call-arg]
     schema = schema.replace([of])
     keys, values = read(decode(draw(schema), schema, np.random.default_rng(1)), schema)
     assert 0 in values
+    assert 0 not in keys
     assert set(values) - {0} <= set(keys)
 
 

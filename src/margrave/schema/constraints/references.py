@@ -186,11 +186,13 @@ def _find_range(key: Column) -> tuple[float, float] | None:
 
 
 def _share_inside(of: Integer, ends: tuple[float, float]) -> float:
-    """The share of a column's rows whose cell reaches into a range."""
+    """The share of a column's rows whose cell reaches into a range, of those that are not 0."""
     cells = of.edge_array if of.fine is None else np.asarray(of.fine, dtype=np.float64)
     if of.weights is None:
         return 0.0
-    weights = np.asarray(of.weights, dtype=np.float64)
+    weights = np.array(of.weights, dtype=np.float64)
+    if of.zero_code is not None:  # no key, but none
+        weights[cells[:-1] == 0] = 0.0
     inside = (cells[:-1] <= ends[1]) & (cells[1:] > ends[0])
     return float(weights[inside].sum() / max(weights.sum(), 1e-300))
 
