@@ -24,8 +24,8 @@ from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
 from margrave.report.pictures import extent, grid
 from margrave.schema.columns import Categorical, Date, Identifier, Integer, Real, Relative
-from margrave.schema.constraints.missing import SENTENCES
 from margrave.schema.constraints.rules import DatePart
+from margrave.schema.constraints.structural import SENTENCES
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
 

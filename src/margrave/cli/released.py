@@ -31,6 +31,7 @@ def show(
     """Say what a release file is good for and what it holds: guarantee, columns. Free: post-processing."""
     from margrave.archive import guarantee_to_json, provenance_to_json
     from margrave.run.synthesis import load
+    from margrave.schema.constraints.references import find_references
 
     synthesis = load(release, estimator)
     found = synthesis.release
@@ -50,6 +51,7 @@ def show(
             "rules left out": [rule.to_json() for rule in found.rules_left_out],
             "rules not read": [rule.to_json() for rule in found.rules_not_read],
             "found rules": [rule.to_json() for rule in synthesis.model.found_rules],
+            "references": find_references(found.schema),
         }
         typer.echo(json.dumps(document, ensure_ascii=False))
         return
@@ -79,6 +81,7 @@ def tell_warning(guarantee: Guarantee, out: Path) -> None:
 def describe_release(release: Release) -> list[str]:
     """A release in a few lines, all of them from released quantities."""
     from margrave.schema.constraints.orders import describe_found
+    from margrave.schema.constraints.references import describe_references
     from margrave.schema.schema import describe_column
 
     sizes = [len(marginal.clique) for marginal in release.measurements]
@@ -109,6 +112,7 @@ def describe_release(release: Release) -> list[str]:
         declared = [rule.kind for rule in release.schema.rules if rule.found is None]
         lines += [f"rules         {', '.join(declared)}"] if declared else []
         lines += [f"found         {words}" for words in describe_found(release.schema.rules)]
+    lines += [f"found         {words}" for words in describe_references(release.schema)]
     return lines
 
 
@@ -156,6 +160,7 @@ def column_notes(release: Release) -> list[str]:
     from margrave.schema.columns import Identifier, Omitted
     from margrave.schema.columns.identifier import name_shapes
     from margrave.schema.columns.public_lists import lists_used
+    from margrave.schema.constraints.references import describe_references
     from margrave.schema.schema import describe_found_ranges
 
     ranges = describe_found_ranges(release.schema.columns, release.declared_columns)
@@ -179,7 +184,7 @@ def column_notes(release: Release) -> list[str]:
                 "rare ones may be there by noise alone"
             )
         found += _drawing_notes(column)
-    return found
+    return [*found, *describe_references(release.schema)]
 
 
 def _drawing_notes(column: Column) -> list[str]:

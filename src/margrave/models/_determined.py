@@ -40,8 +40,8 @@ from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, one_ways
 from margrave.models._sampling.rounding import order_by_group, round_counts
 from margrave.schema.constraints.certain_lines import EXACT, HIDDEN, FixedCodes, find_fixed_codes
-from margrave.schema.constraints.missing import SENTENCES, MissingWhere
 from margrave.schema.constraints.rules import Determines, Rule
+from margrave.schema.constraints.structural import SENTENCES, StructuralValue
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Codes, Encoded
 
@@ -80,7 +80,7 @@ MOST_CELLS = 1 << 17
 HELD = PREFIX + "held"
 """For each pair whether it is turned, the share of the rows in largest cells, and its deviation."""
 SENTENCE = PREFIX + "sentence"
-"""For each pair the place among SENTENCES of what it says of missing values, -1 where all codes are fixed."""
+"""For each pair the place among SENTENCES of what it says, -1 where all codes are fixed."""
 KEY = PREFIX + "pairs"
 """An array that the state of a `DeterminedModel` has and that of no other model."""
 
@@ -96,8 +96,8 @@ class Determined:
         turned: Whether `name` is what fixes the other one.
         held: The share of the rows in largest cells, and its standard deviation; None where it is not known,
             as in releases from before it was kept.
-        sentence: What is said of missing values, one of SENTENCES, where that alone is fixed
-            (`margrave.models._missing`).
+        sentence: What is said of missing values or of 0, one of SENTENCES, where that alone is fixed
+            (`margrave.models._structural`).
     """
 
     name: str
@@ -108,11 +108,11 @@ class Determined:
     sentence: str = ""
 
     @property
-    def found_rule(self) -> Determines | MissingWhere:
+    def found_rule(self) -> Determines | StructuralValue:
         """What was seen, as the rule that it would be if it were promised."""
         of, by = (self.by, self.name) if self.turned else (self.name, self.by)
         if self.sentence:
-            return MissingWhere(of, by, self.sentence.format(of=of, by=by), self.held)
+            return StructuralValue(of, by, self.sentence.format(of=of, by=by), self.held)
         return Determines(of, by, share=self.held)
 
 

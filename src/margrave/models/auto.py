@@ -17,7 +17,7 @@ from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import mu, pool, rows_of
 from margrave.models._determined import KEY as DETERMINED_KEY
 from margrave.models._determined import DeterminedModel, restore_determined
-from margrave.models._missing import find_changes
+from margrave.models._structural import find_changes
 from margrave.models.mixture.fitter import Mixture
 from margrave.models.pgm.fitter import PGM
 from margrave.release import NoisyMarginal

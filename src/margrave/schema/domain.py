@@ -28,6 +28,7 @@ class Domain:
         rules: What rules say about codes, `schema.constraints.codes`. A hint for models, too; parts and
             unions of domains have none.
         missing: The code of a missing value of each attribute, -1 for none. A hint, of which the same holds.
+        zeros: The code of each attribute that stands for the number 0 alone, -1 for none. Likewise.
 
     Raises:
         SchemaError: names repeat, a size is below 1, or the fields differ in length.
@@ -43,6 +44,7 @@ class Domain:
     ordered: tuple[int, ...] = field(default=(), compare=False)
     rules: CodeRules | None = field(default=None, compare=False)
     missing: tuple[int, ...] = field(default=(), compare=False)
+    zeros: tuple[int, ...] = field(default=(), compare=False)
     _places: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -50,7 +52,9 @@ class Domain:
         object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
         object.__setattr__(self, "ordered", tuple(self.ordered) or (0,) * len(self.names))
         object.__setattr__(self, "missing", tuple(self.missing) or (-1,) * len(self.names))
-        if not len(self.names) == len(self.sizes) == len(self.ordered) == len(self.missing):
+        object.__setattr__(self, "zeros", tuple(self.zeros) or (-1,) * len(self.names))
+        parts = (self.sizes, self.ordered, self.missing, self.zeros)
+        if any(len(part) != len(self.names) for part in parts):
             raise SchemaError(invalid("sizes", "as many as the names", "Give each attribute one size."))
         if len(set(self.names)) != len(self.names):
             raise SchemaError(invalid("names", "unique", "Rename the attributes that repeat."))

@@ -21,7 +21,9 @@ from margrave.errors import InputError, MissingExtraError, SchemaError, invalid
 from margrave.schema.columns import (
     Binned,
     Boolean,
+    Categorical,
     Column,
+    Integer,
     Listed,
     Moment,
     Omitted,
@@ -32,10 +34,17 @@ from margrave.schema.columns import (
 from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.columns.identifier import match_shapes, shape_parts
 from margrave.schema.columns.relative import Relative, relative_codes, take_own
+from margrave.schema.columns.repeats import share_rows
 from margrave.schema.constraints.calendar import draw_parts, follow_dates
 from margrave.schema.constraints.classes import draw_in_classes, follow_numbers
-from margrave.schema.constraints.draws import agreed_numbers, relative_numbers
+from margrave.schema.constraints.draws import Drawn, agreed_numbers, relative_numbers
 from margrave.schema.constraints.orders import keep_orders
+from margrave.schema.constraints.references import (
+    avoid_self,
+    find_references,
+    refer_to_numbers,
+    refer_to_texts,
+)
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.frame import Frame
 from margrave.schema.profile import profile
@@ -47,6 +56,8 @@ from margrave.schema.storage.censored import MARKS
 from margrave.schema.storage.spelling import rewrite_column
 
 Indices = NDArray[np.int64]
+Settled = tuple[Column, Codes, Any]
+"""A column as it is written, its codes, and numbers that were drawn before."""
 UNSEEN, MISSING = -2, -1
 """Marks of values that a column does not list, and of missing ones, before they get a code."""
 
@@ -377,7 +388,6 @@ def _table(
     given: Collection[str],
 ) -> dict[str, Any]:
     """Columns in the frame's order; drawn in the schema's, so that the frame's order changes no value."""
-    rows = np.zeros(encoded.rows, dtype=np.uint8)
     numbers = agreed_numbers(encoded, schema, frame.dtypes, rng, known)
     numbers |= draw_in_classes(encoded, schema, rng, numbers, known)
     numbers |= draw_parts(encoded, schema, rng, numbers, known, given)
@@ -386,26 +396,96 @@ def _table(
     linked |= changed
     linked |= keep_orders(encoded, schema, rng, linked, numbers, known)
     texts |= follow_numbers(encoded, schema, numbers, linked, texts, given)
-    table = {}
-    for column in schema.columns:
-        if isinstance(column, Omitted):
-            continue
-        codes = encoded.column(column.name) if column.attribute else rows
-        codes = texts.get(column.name, codes)
-        drawn = numbers.get(column.name)
-        if column.name in linked:
-            drawn = linked[column.name].numbers
-        # What was modelled is the difference to another column; the number itself stands now, so it is
-        # written like any column of its own kind.
-        if isinstance(column, Relative):
-            absent = linked[column.name].absent
-            column = dataclasses.replace(column.own, missing=column.missing)
-            codes = np.where(absent, column.present, 0).astype(np.uint32)
-        table[column.name] = _values(codes, column, rng, frame, drawn)
+    settled = {
+        column.name: _settle_column(column, encoded, numbers, linked, texts)
+        for column in schema.columns
+        if not isinstance(column, Omitted)
+    }
+    referred = _draw_references(settled, find_references(schema), rng, {*known, *given})
+    table = {
+        name: _values(codes, column, rng, frame, referred.get(name, drawn))
+        for name, (column, codes, drawn) in settled.items()
+    }
     # The frame's columns in its own order, and then those that it did not have.
     names = [name for name in frame.dtypes if name in table]
     names += [name for name in table if name not in frame.dtypes]
     return {name: table[name] for name in names}
+
+
+def _settle_column(
+    column: Column,
+    encoded: Encoded,
+    numbers: Mapping[str, Any],
+    linked: Mapping[str, Drawn],
+    texts: Mapping[str, Codes],
+) -> Settled:
+    """What is written of a column: as which one, its codes, and numbers that were drawn; None for none."""
+    rows = np.zeros(encoded.rows, dtype=np.uint8)
+    codes = encoded.column(column.name) if column.attribute else rows
+    codes = texts.get(column.name, codes)
+    drawn = numbers.get(column.name)
+    if column.name in linked:
+        drawn = linked[column.name].numbers
+    # What was modelled is the difference to another column; the number itself stands now, so it is
+    # written like any column of its own kind.
+    if isinstance(column, Relative):
+        absent = linked[column.name].absent
+        column = dataclasses.replace(column.own, missing=column.missing)
+        codes = np.where(absent, column.present, 0).astype(np.uint32)
+    return column, codes, drawn
+
+
+def _draw_references(
+    settled: Mapping[str, Settled],
+    references: Mapping[str, str],
+    rng: np.random.Generator,
+    fixed: Collection[str],
+) -> dict[str, Any]:
+    """Values of keys, and of columns that refer to them: numbers, or Arrow arrays of text.
+
+    Args:
+        settled: What is written of each column.
+        references: The columns that refer to a key, and that one (`find_references`).
+        rng: Draws them.
+        fixed: Names of columns some of whose values are given: neither they nor their keys change.
+    """
+    found = dict[str, Any]()
+    for of, key in references.items():
+        if of in fixed or key in fixed:
+            continue
+        column, codes, drawn = settled[of]
+        own, own_codes, own_drawn = settled[key]
+        numeric, own_numeric = (isinstance(one, Integer) for one in (column, own))
+        kind, own_kind = (pa.int64() if one else pa.large_string() for one in (numeric, own_numeric))
+        keys = decode_column(own_codes, own, rng, own_kind, found.get(key, own_drawn))
+        found[key] = np.asarray(keys.fill_null(0)) if own_numeric else keys
+        keys, values = keys.cast(kind), decode_column(codes, column, rng, kind, drawn)
+        refers = np.asarray(values.is_valid())
+        if column.zero_code is not None:  # no key is 0 where that stands for none
+            refers &= np.asarray(pc.fill_null(pc.not_equal(values, 0), False))
+        rows, there = np.flatnonzero(refers), np.flatnonzero(np.asarray(keys.is_valid()))
+        if not len(rows) or not len(there):
+            continue
+        if numeric:
+            places = refer_to_numbers(np.asarray(values.take(rows)), np.asarray(keys.take(there)))
+        else:
+            places = refer_to_texts(_part_others(values.take(rows), column, rng), len(there), rng)
+        own_places = np.full(len(values), -1)
+        own_places[there] = np.arange(len(there))
+        chosen = there[avoid_self(places, own_places[rows])]
+        made = pc.replace_with_mask(values, pa.array(refers), keys.take(chosen))
+        found[of] = np.asarray(made.fill_null(0)) if numeric else made
+    return found
+
+
+def _part_others(values: Any, column: Column, rng: np.random.Generator) -> list[str]:
+    """Texts, those that are not listed parted into different ones as keys of the column come back."""
+    texts: list[str] = values.to_pylist()
+    if isinstance(column, Categorical) and column.other is not None:
+        rows = [row for row, text in enumerate(texts) if text == column.other]
+        for row, owner in zip(rows, share_rows(len(rows), column.repeats, rng).tolist(), strict=True):
+            texts[row] = f"{column.other} {owner}"
+    return texts
 
 
 def _library(kind: str) -> Any:

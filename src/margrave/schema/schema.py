@@ -298,7 +298,8 @@ class Schema:
         sizes = tuple(column.size for column in seen)
         ordered = tuple(column.ordered for column in seen)
         missing = tuple(-1 if column.missing_code is None else column.missing_code for column in seen)
-        return Domain(tuple(c.name for c in seen), sizes, ordered, self.code_rules, missing)
+        zeros = tuple(-1 if column.zero_code is None else column.zero_code for column in seen)
+        return Domain(tuple(c.name for c in seen), sizes, ordered, self.code_rules, missing, zeros)
 
     def __repr__(self) -> str:
         return "\n".join(describe_schema(self.columns, self.rules))

@@ -35,7 +35,6 @@ from margrave.models._base.pooling import Pooled, mu, pool
 from margrave.models._base.public_rows import PublicRows, pack_tables, tabulate_rows, unpack_tables
 from margrave.models._determined import KEY as DETERMINED_KEY
 from margrave.models._determined import DeterminedModel, restore_determined
-from margrave.models._missing import find_changes
 from margrave.models._mixture.latent_blocks import LatentBlock
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.refinements import (
@@ -47,6 +46,7 @@ from margrave.models._mixture.refinements import (
 from margrave.models._mixture.rows import PASSES, Chosen, draw
 from margrave.models._sampling.rounding import draw_column
 from margrave.models._sampling.rows import picks
+from margrave.models._structural import find_changes
 from margrave.models.gated.blended import KEY as SHARE_KEY
 from margrave.models.gated.blended import BlendedModel, split_state
 from margrave.models.gated.fitter import Gated

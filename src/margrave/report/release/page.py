@@ -70,6 +70,7 @@ from margrave.schema.columns import (
 )
 from margrave.schema.columns.identifier import name_shapes
 from margrave.schema.columns.repeats import rows_per_key
+from margrave.schema.constraints.references import find_references
 from margrave.schema.constraints.rules import Rule
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema, describe_found_ranges
@@ -345,6 +346,10 @@ def relations_section(release: Release, model: Model | None = None) -> Markup | 
     lines = [_relation_line(column) for column in release.schema.columns if isinstance(column, Relative)]
     seen = () if model is None else model.found_rules
     lines += [_rule_line(rule) for rule in (*release.schema.rules, *seen) if rule.found is not None]
+    lines += [
+        row(mark_name(of), mark_name(f"refers to {key}", limit=120), "by name", "none", numeric=2)
+        for of, key in find_references(release.schema).items()
+    ]
     if not lines:
         return None
     return join(tag("p", WORDS), table("Relations found", RELATION_HEADS, lines, numeric=2))

@@ -80,6 +80,11 @@ class Column(ABC):
         """The code of a missing value, the last one; None if values cannot be missing."""
         return self.present if self.missing else None
 
+    @property
+    def zero_code(self) -> int | None:
+        """The code that stands for the number 0 alone; None if there is none."""
+        return None
+
     def absorb_outside(self) -> Column:
         """The column with values outside what it declares counted as `strict` says: never an error."""
         return replace(self, strict=False)

@@ -400,6 +400,14 @@ class SpeltNumber(Binned):
             )
         self._check_censored()
 
+    @property
+    def zero_code(self) -> int | None:
+        """The bin that holds 0 alone: no other number lies on its step, or it ends right behind 0."""
+        for code, (low, high) in enumerate(pairwise(self.edges or ())):
+            if low == 0:
+                return code if high <= max(self.unit, math.nextafter(0.0, 1.0)) * (1 + 1e-9) else None
+        return None
+
     def _check_censored(self) -> None:
         """Take the censored results as pairs of a text and a share, found to be within 1 in all."""
         try:

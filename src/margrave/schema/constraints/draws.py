@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.columns import Binned, Column, Temporal, Time, Whole
+from margrave.schema.columns import Binned, Column, Integer, Temporal, Time, Whole
 from margrave.schema.columns.relative import LIMIT, Relative, in_turn
 from margrave.schema.constraints.elimination import ROUNDING
 from margrave.schema.constraints.numbers import Floats, NumberRules, Truths
 from margrave.schema.cycles import Cycle
-from margrave.schema.draws import real_numbers, whole_numbers
+from margrave.schema.draws import real_numbers, unique_numbers, whole_numbers
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
@@ -322,6 +322,8 @@ def _round_product(numbers: NDArray[np.float64], unit: float) -> NDArray[np.floa
 def in_bins(codes: Codes, column: Binned, rng: np.random.Generator) -> NDArray[Any]:
     """A number in each row's bin, that of the first where the code is no bin: shape [rows]."""
     bins = np.where(codes < column.present, codes, 0).astype(np.int64)
+    if isinstance(column, Integer) and column.unique:
+        return unique_numbers(bins, column, rng, np.flatnonzero(codes < column.present))
     if isinstance(column, Whole):
         return whole_numbers(bins, column, rng)
     return np.asarray(real_numbers(bins, column, rng))

@@ -288,12 +288,14 @@ def decode_column(
         column: A known column.
         rng: Draws the numbers inside the bins, and new keys.
         kind: The Arrow type wanted; the one that the column kind suggests when None.
-        drawn: The numbers, if they were drawn before.
+        drawn: The numbers, if they were drawn before; an Arrow array of the texts.
     """
     if kind is not None and pa.types.is_dictionary(kind):
         return _dictionary(decode_column(codes, column, rng, _plain(kind.value_type), drawn), kind)
     if kind is not None and _plain(kind) != kind:
         return decode_column(codes, column, rng, _plain(kind), drawn).cast(kind)
+    if drawn is not None and not isinstance(column, Binned):
+        return drawn if kind is None else drawn.cast(kind)
     if isinstance(column, Listed):
         values = label_array(column, kind).take(pa.array(codes))
         if (column.grouped or column.other_shape) and forms.is_text_type(values.type):

@@ -142,7 +142,7 @@ def _nullable(column: Column, kind: Any) -> bool:
 
 def _category(codes: Codes, column: Column, rng: np.random.Generator, inner: str, drawn: Any) -> Any:
     kind = _arrow(inner)
-    if not isinstance(column, Listed) or column.grouped or column.other_shape:
+    if drawn is not None or not isinstance(column, Listed) or column.grouped or column.other_shape:
         return pd.Series(pd.Categorical(decode_column(codes, column, rng, kind, drawn).to_pandas()))
     coded = label_array(column, kind).dictionary_encode()
     lookup = np.asarray(coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))

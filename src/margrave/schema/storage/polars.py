@@ -70,7 +70,7 @@ def series(
     values: Any = pl.from_arrow(decode_column(codes, column, rng, kind, drawn))
     values = values.alias(column.name)
     if dtype == "Enum":
-        return values.cast(pl.Enum(_entries(values, column)))
+        return values.cast(pl.Enum(_entries(values, column, drawn is None)))
     return values if wide is not None or dtype is None else values.cast(getattr(pl, dtype))
 
 
@@ -97,9 +97,9 @@ def restore_series(values: Any, dtype: str) -> Any:
     return made.cast(getattr(pl, dtype), strict=False) if known else made
 
 
-def _entries(values: Any, column: Column) -> list[str]:
-    """An Enum's categories: what the column lists; of a column of numbers what was drawn."""
-    if isinstance(column, Listed):
+def _entries(values: Any, column: Column, listed: bool) -> list[str]:
+    """An Enum's categories: what the column lists; of other columns what was drawn."""
+    if listed and isinstance(column, Listed) and not (column.grouped or column.other_shape):
         return list(dict.fromkeys(label_array(column, pa.large_string()).drop_null().to_pylist()))
     return list(values.drop_nulls().unique(maintain_order=True))
 

@@ -1,4 +1,4 @@
-"""Attributes that are missing as others say: when a pair shows it, and what rows and marginals hold then."""
+"""Attributes that are missing or 0 as others say: when a pair shows it, what rows and marginals hold then."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
 from margrave.models._determined import SENTENCE, Determined, DeterminedModel, restore_determined
-from margrave.models._missing import find_changes
+from margrave.models._structural import find_changes
 from margrave.models.auto import Auto
 from margrave.models.independent import Independent
 from margrave.release import NoisyMarginal
-from margrave.schema.columns import Categorical, Integer
-from margrave.schema.constraints.missing import (
+from margrave.schema.columns import Categorical, Column, Date, Integer, Real
+from margrave.schema.constraints.rules import Forbidden
+from margrave.schema.constraints.structural import (
     SENTENCES,
     Counted,
-    MissingWhere,
-    find_missing_pattern,
+    StructuralValue,
+    find_structural_pattern,
 )
-from margrave.schema.constraints.rules import Forbidden
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
@@ -31,6 +31,8 @@ NAMES = ("ever", "now", "sugar", "fat", "age", "mood")
 SIZES = (2, 4, 9, 9, 8, 4)
 MISSING = (-1, 3, 8, 8, -1, 3)
 DOMAIN = Domain(NAMES, SIZES, missing=MISSING)
+ZEROS = Domain(NAMES, SIZES, zeros=MISSING)
+"""The same, where the code that stands for a missing value stands for 0."""
 
 
 def draw(seed: int = 0, tied: bool = True) -> Encoded:
@@ -72,7 +74,7 @@ def find(rows: Encoded, sigma: float, seed: int = 1, domain: Domain = DOMAIN) ->
     tables = measure(rows, sigma, seed)
     model = Independent().fit(domain, tables, total=ROWS)
     found = [one.found_rule for one in find_changes(model, pool(domain, tables), {})]
-    return {(one.words, *sorted(one.names)) for one in found if isinstance(one, MissingWhere)}
+    return {(one.words, *sorted(one.names)) for one in found if isinstance(one, StructuralValue)}
 
 
 def test_a_panel_and_a_skipped_question_are_found_and_nothing_else() -> None:
@@ -88,15 +90,44 @@ def test_a_panel_and_a_skipped_question_are_found_and_nothing_else() -> None:
     }
 
 
+def test_zeros_are_found_as_missing_values_are() -> None:
+    zeros, missing = find(draw(), 25.0, domain=ZEROS), find(draw(), 25.0)
+    assert {(one[0].replace("is 0", "is missing"), *one[1:]) for one in zeros} == missing
+    assert "now is 0 where ever says so" in {one[0] for one in zeros}
+    # With a code for neither there is nothing to say.
+    assert find(draw(), 25.0, domain=Domain(NAMES, SIZES)) == set()
+
+
+@pytest.mark.parametrize("domain", [DOMAIN, ZEROS])
 @pytest.mark.parametrize("sigma", [3.0, 25.0, 60.0, 200.0])
-def test_independent_missing_values_are_no_find(sigma: float) -> None:
+def test_independent_missing_values_and_zeros_are_no_find(sigma: float, domain: Domain) -> None:
     for seed in range(10):
-        assert find(draw(seed, tied=False), sigma, seed) == set()
+        assert find(draw(seed, tied=False), sigma, seed, domain) == set()
 
 
-def test_in_noise_that_hides_it_nothing_is_found() -> None:
+@pytest.mark.parametrize("domain", [DOMAIN, ZEROS])
+def test_in_noise_that_hides_it_nothing_is_found(domain: Domain) -> None:
     for seed in range(10):
-        assert find(draw(seed), 500.0, seed) == set()
+        assert find(draw(seed), 500.0, seed, domain) == set()
+
+
+def test_what_tells_both_ways_comes_before_what_tells_one() -> None:
+    # The old never work and some others do not: where status says so, and nowhere else, wages are 0.
+    rng = np.random.default_rng(0)
+    age = rng.integers(0, 4, ROWS)
+    status = np.where(age == 3, 0, rng.choice(3, ROWS, p=[0.1, 0.5, 0.4]))
+    wage = np.where(status == 0, 0, rng.integers(1, 4, ROWS))
+    domain = Domain(("age", "status", "wage"), (4, 3, 4), zeros=(-1, -1, 0))
+    rows = Encoded(domain, tuple(part.astype(np.uint8) for part in (age, status, wage)))
+    cliques = [*((name,) for name in domain.names), *combinations(domain.names, 2)]
+    # By its noise the pair that says all is the less sure one.
+    sigmas = [95.0 if one == ("status", "wage") else 5.0 for one in cliques]
+    tables = [
+        NoisyMarginal(one, count(rows, *one), sigma) for one, sigma in zip(cliques, sigmas, strict=True)
+    ]
+    model = Independent().fit(domain, tables, total=ROWS)
+    found = [one for one in find_changes(model, pool(domain, tables), {}) if one.name == "wage"]
+    assert [one.found_rule.words for one in found] == ["wage is 0 where status says so, and nowhere else"]
 
 
 def test_attributes_that_rules_speak_of_are_left_alone() -> None:
@@ -120,6 +151,28 @@ def test_a_schema_says_which_code_is_the_missing_one() -> None:
     assert Domain(("a",), (2,)).missing == (-1,)
 
 
+@pytest.mark.parametrize(
+    ("column", "code"),
+    [
+        (Integer(name="x", edges=(0, 1, 5, 9), missing=False), 0),
+        (Integer(name="x", edges=(-4, 0, 1, 9), missing=False), 1),
+        (Integer(name="x", edges=(0, 2, 9), missing=False), None),  # 1 is in the bin as well
+        (Integer(name="x", edges=(-1, 1, 9), missing=False), None),
+        (Integer(name="x", edges=(1, 2, 9), missing=False), None),
+        (Integer(name="x", edges=(0, 10, 90), grids=((10, 1.0),), missing=False), 0),
+        (Integer(name="x", edges=(0, 10, 90), grids=((10, 0.9),), missing=False), None),
+        (Real(name="x", edges=(0.0, 5e-324, 9.0), missing=False), 0),
+        (Real(name="x", edges=(0.0, 0.1, 9.0), missing=False), None),
+        (Real(name="x", edges=(0.0, 0.1, 9.0), grids=((0.1, 1.0),), missing=False), 0),
+        (Date(name="x", edges=(0, 1, 9), missing=False), None),  # the first day of 1970 is no 0
+        (Categorical(name="x", values=("0", "1"), missing=False), None),
+    ],
+)
+def test_a_schema_says_which_code_is_0_alone(column: Column, code: int | None) -> None:
+    assert column.zero_code == code
+    assert Schema((column,)).domain.zeros == (-1 if code is None else code,)
+
+
 def test_rows_of_auto_keep_the_pattern_and_it_comes_back() -> None:
     rows = draw()
     tables = measure(rows, 25.0)
@@ -134,7 +187,7 @@ def test_rows_of_auto_keep_the_pattern_and_it_comes_back() -> None:
     again = Auto().restore(DOMAIN, tables, model.state())
     assert again.found_rules == model.found_rules
     said = {rule.words: rule.to_json() for rule in again.found_rules}["now is missing where ever says so"]
-    assert (said["kind"], said["of"], said["by"]) == ("missing_where", "now", "ever")
+    assert (said["kind"], said["of"], said["by"]) == ("structural_value", "now", "ever")
     for clique in combinations(NAMES, 2):
         np.testing.assert_allclose(again.project(clique), model.project(clique), rtol=1e-6, atol=1e-6)
         assert 0.5 * np.abs(model.project(clique) - count(drawn, *clique)).sum() < 0.03 * ROWS
@@ -214,7 +267,7 @@ def read(
     rows = np.array(lines)
     exact = Counted(rows, np.full(len(rows), 2.0))
     missing = Counted(np.asarray(sum(cells)), np.asarray(2.0))
-    found = find_missing_pattern(Counted(np.array(cells), np.full(len(rows), sigma)), exact, missing)
+    found = find_structural_pattern(Counted(np.array(cells), np.full(len(rows), sigma)), exact, missing)
     return None if found is None else found.say(absent)
 
 
@@ -248,7 +301,7 @@ def test_what_cells_say(cells: list[float], absent: int | None, sentence: int | 
 def test_one_ways_tell_what_cells_hide(missing: float, share: float, elsewhere: float) -> None:
     lines = Counted(np.array([4000.0, 1000.0]), np.array([3.0, 3.0]))
     cells = Counted(np.array([20.0, 990.0]), np.array([60.0, 60.0]))
-    found = find_missing_pattern(cells, lines, Counted(np.asarray(missing), np.asarray(3.0)))
+    found = find_structural_pattern(cells, lines, Counted(np.asarray(missing), np.asarray(3.0)))
     assert found is not None
     assert (found.share, found.elsewhere) == (share, elsewhere)
 
@@ -261,7 +314,7 @@ def test_noise_that_chooses_lines_makes_no_find() -> None:
     missing = Counted(np.asarray(exact.sum()), np.asarray(3.0))
     sigma = np.full(30, 20.0)
     found = [
-        find_missing_pattern(Counted(exact + sigma * rng.standard_normal(30), sigma), lines, missing)
+        find_structural_pattern(Counted(exact + sigma * rng.standard_normal(30), sigma), lines, missing)
         for _ in range(200)
     ]
     assert sum(one is not None for one in found) <= 2
