@@ -151,7 +151,7 @@ def needs(column: Column) -> frozenset[str]:
     if not isinstance(column, Time):
         looks.add("spread" if is_narrow(column) else "bounds")
     if isinstance(column, (Moment, Time)) or votes_on_numbers(column):
-        looks.add("spelling")
+        looks |= {"spelling", "offsets"} if isinstance(column, Moment) else {"spelling"}
     looks |= open_cycles(column) | ({"distinct"} if may_be_keys(column) else set())
     looks |= {"marks"} if column.mark and not column.provisional else set()
     looks |= {"censored"} if isinstance(column, SpeltNumber) and column.censored == UNASKED else set()
@@ -241,8 +241,8 @@ class Discovery:
        (`margrave.measure.discovery.kinds`); and *grids*, between 2 and 3: rows by the first of a public list
        of steps that divides their number, 0 by the coarsest (`margrave.measure.discovery.values`); rows
        without a number are in no cell.
-    6. *spelling* of text that is moments, times or numbers, *censored results* and *marks* of missing values
-       among them
+    6. *spelling* of text that is moments, times or numbers, *offsets from UTC* of moments that have some,
+       *censored results* and *marks* of missing values among them
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
        After 4, *distinct values* of whole numbers (`margrave.measure.discovery.keys`), or *hours* and
        *weekdays* of moments and dates (`margrave.measure.discovery.cycles`).

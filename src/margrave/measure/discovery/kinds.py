@@ -52,12 +52,9 @@ from margrave.schema.storage.numbers import (
     choose_number_format,
     find_evident,
 )
-from margrave.schema.storage.spelling import (
-    SHORTEST,
-    SPELLINGS,
-    choose_time_spelling,
-)
+from margrave.schema.storage.spelling import SPELLINGS, choose_number_spelling, choose_time_spelling
 from margrave.schema.storage.text import number_format
+from margrave.schema.storage.zones import choose_zone, mark_of
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -333,30 +330,37 @@ def _as_written_in(kind: type[Instant], column: Binned, written: str) -> Instant
     )
 
 
-def find_time_spelling(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Binned:
-    """A text column of moments or times of day with the spelling that most of its texts have.
+def find_time_spelling(
+    column: Binned, source: Source, look: FullLook, unit: Fraction, weights: Mapping[str, Fraction]
+) -> Binned:
+    """A text column of moments or times of day with the spelling that most of its texts have, and the zone.
 
-    **Privacy.** Proof at the head of this file.
+    **Privacy.** Proof at the head of this file. Whether offsets from UTC are looked at follows from the
+    spelling that was released.
 
     Args:
         column: Others come back as they are, and so do those that are written as numbers.
         source: The private table.
         look: Prices, records and adds the noise.
-        cost: rho of the look.
+        unit: rho of a look of weight 1.
+        weights: The weight of each sort of look.
     """
     if not isinstance(column, (Moment, Time)) or (isinstance(column, Time) and column.format):
         return column
     name, read = column.name, column.read
 
-    def exact() -> NDArray[np.int64]:
-        return source.spellings(name, read).reveal()
+    def ask(what: str, votes: str, weight: Fraction) -> tuple[NDArray[np.float64], float]:
+        return look(f"{what} of {name}", lambda: source.spellings(name, votes).reveal(), unit * weight, False)
 
-    noisy, sigma = look(f"spelling of {name}", exact, cost, False)
+    noisy, sigma = ask("spelling", read, weights["spelling"])
     if isinstance(column, Time):
         spelling = choose_time_spelling(noisy, CERTAIN_DEVIATIONS * sigma)
         return dataclasses.replace(column, spelling=spelling)
     spelling = SPELLINGS[read][int(np.argmax(noisy))]
-    zone = "UTC" if spelling.endswith(("Z", "+00:00")) else None
+    mark = mark_of(spelling)
+    zone = "UTC" if mark else None
+    if "+" in mark:
+        zone = column.zone or choose_zone(*ask("offsets from UTC", "offset", weights["offsets"]))
     return dataclasses.replace(column, spelling=spelling, zone=zone)
 
 
@@ -495,11 +499,6 @@ def _together(counts: NDArray[np.float64], evident: float) -> float:
     return float(clear.sum()) if len(clear) else float(counts.max())
 
 
-NEARLY_ALL = 0.95
-"""Share of the numbers with as many decimals from which all are written with so many."""
-MIN_DECIMALS_SHARE = 0.002
-"""Least share of the numbers with so many decimals for which output has so many."""
-
 Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction], tuple[NDArray[np.float64], float]]
 """What is looked at, the exact counts, rho; the noisy counts and sigma."""
 
@@ -538,7 +537,7 @@ def as_written(
             lambda: source.spellings(name, "number").reveal(),
             unit * weights["spelling"],
         )
-        column = dataclasses.replace(column, spelling=_number_spelling(noisy, sigma))
+        column = dataclasses.replace(column, spelling=choose_number_spelling(noisy, sigma))
     if isinstance(column, SpeltNumber) and "censored" in looks:
         noisy, sigma = look(
             f"censored results of {name}",
@@ -575,19 +574,3 @@ def _share_out(
         for place, text in enumerate(SPELLINGS["censored"])
         if place and clear[place]
     )
-
-
-def _number_spelling(votes: NDArray[np.float64], sigma: float) -> str:
-    """The spelling of nearly all numbers; else the fewest and the most decimals that evidently occur."""
-    total = float(votes.sum())
-    main = int(np.argmax(votes))
-    if votes[main] >= NEARLY_ALL * total:
-        return SPELLINGS["number"][main]
-    # Decimals that hardly ever occur would make all output longer.
-    held = np.flatnonzero(votes > max(CERTAIN_DEVIATIONS * sigma, MIN_DECIMALS_SHARE * total))
-    if not len(held) or held[-1] == 0:
-        return ""
-    if held[-1] == len(votes) - 1:
-        return SHORTEST if held[0] == 0 else ""
-    least, most = min(int(held[0]), 1), int(held[-1])
-    return f"0.{'0' * least}{'#' * (most - least)}"

@@ -91,6 +91,7 @@ SHARES = {
     "hours": Fraction(1, 2),
     "weekdays": Fraction(1, 4),
     "spelling": Fraction(1, 2),
+    "offsets": Fraction(1, 4),
     "marks": Fraction(1, 4),
     "censored": Fraction(2),
     "values": Fraction(10),
@@ -229,8 +230,7 @@ class NumericDiscovery:
             provisional=False,
         )
         if self.text:
-            cost = self.unit * SHARES["spelling"]
-            known = find_time_spelling(known, self.source, self.look, cost)
+            known = find_time_spelling(known, self.source, self.look, self.unit, SHARES)
         return known, measure_bins(known, found, seen.absent, seen.doubt)
 
     def _is_hidden(self, bounds: BoundsLook | None, seen: Seen) -> bool:

@@ -42,6 +42,7 @@ from margrave.schema.storage import clock, forms
 from margrave.schema.storage.clock_numbers import clock_numbers, holds_numbers
 from margrave.schema.storage.date_numbers import POINT, date_numbers, is_date_number_format
 from margrave.schema.storage.spelling import respelt, write_format
+from margrave.schema.storage.zones import mark_of
 
 
 def temporal_array(ticks: Any, column: Binned, kind: Any = None) -> Any:
@@ -66,7 +67,8 @@ def temporal_array(ticks: Any, column: Binned, kind: Any = None) -> Any:
 
 def _texts(values: NDArray[np.int64], column: Binned) -> list[str]:
     if isinstance(column, (Moment, Time)):
-        return respelt(values, column.read, column.spelling)
+        zone = column.zone if isinstance(column, Moment) else None
+        return respelt(values, column.read, column.spelling, zone)
     iso_form = isinstance(column, Temporal) and column.read != "duration"
     return [column.spell(value) if iso_form else str(value) for value in values.tolist()]
 
@@ -77,7 +79,7 @@ def _natural(column: Binned) -> Any:
         return pa.date32()
     if not isinstance(column, (Moment, Time)):
         return pa.duration("us")
-    digits = len(column.spelling.rstrip("Z").removesuffix("+00:00").partition(".")[2])
+    digits = len(column.spelling.removesuffix(mark_of(column.spelling)).partition(".")[2])
     unit = {0: "s", 3: "ms", 6: "us"}[digits]
     if isinstance(column, Moment):
         return pa.timestamp(unit, column.zone)
