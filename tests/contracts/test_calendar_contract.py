@@ -16,7 +16,7 @@ from engine_backends import NOT_HELD, Backends
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.measure.discovery.between.calendar import Calendar
-from margrave.schema.calendar import CLOCK_PARTS, DAY_UNITS, PARTS, TICKS, UNITS, Instant
+from margrave.schema.calendar import CLOCK_PARTS, DAY_UNITS, PARTS, PERIODS, TICKS, UNITS, Instant
 from margrave.schema.columns import Categorical, Date, Integer, Time
 from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed
 from margrave.schema.schema import Schema
@@ -27,17 +27,23 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 EPOCH = dt.date(1970, 1, 1)
 READS = {"day": "date", "late": "date", "moment": "moment", "after": "moment", "zoned": "moment"}
+READS["first"] = "moment"
 WEEKDAYS = {"Monday": 1, "Tuesday": 2, "mié": 3, "Thursday": 4, "Friday": 5, "FRI": 5, "Saturday": 6}
-PERIODS = {f"{year}-{month:02}": 100 * year + month for year in range(2015, 2025) for month in range(1, 13)}
+MONTHS = {f"{year}-{month:02}": 100 * year + month for year in range(2015, 2025) for month in range(1, 13)}
 NAMED: list[CalendarRule] = [
     *(DatePart("named", name, "weekday", WEEKDAYS) for name in ("day", "moment", "zoned")),
-    DatePart("period", "day", "year_month", PERIODS),
+    DatePart("period", "day", "year_month", MONTHS),
     DatePart("period", "late", "year_month", {"2019-12": 201912, "2019-11": 201911}),
     DatePart("named", "late", "quarter", {"Monday": 1, 'it\'s \\ "odd"': 2}),
+    *(DatePart("flag", name, "weekend", {"false": 0, "true": 1}) for name in ("day", "zoned")),
+    DatePart("flag", "late", "half", {"true": 1, "2": 2}),
 ]
 RULES: list[CalendarRule] = [
     *NAMED,
     *(DatePart("number", name, part) for name in ("day", "moment", "zoned") for part in PARTS),
+    *(DatePart("late", name, part) for name in ("day", "moment", "zoned") for part in PERIODS),
+    *(DatePart("after", name, part) for name in ("day", "moment") for part in PERIODS),
+    *(DatePart("first", name, part) for name in ("day", "moment", "zoned") for part in PERIODS),
     *(Elapsed("number", "day", "late", unit) for unit in UNITS),
     *(Elapsed("number", "moment", "after", unit) for unit in UNITS),
     *(Elapsed("real", "late", "zoned", unit) for unit in UNITS),
@@ -79,6 +85,8 @@ def make_table(rows: int, seed: int) -> pa.Table:
             "zoned": pa.array(moments(), pa.timestamp("us", "UTC")),
             "named": pa.array([names[int(k)] for k in rng.integers(0, len(names), rows)], pa.string()),
             "period": pa.array([periods[int(k)] for k in rng.integers(0, len(periods), rows)], pa.string()),
+            "flag": pa.array(rng.random(rows) < 0.3, pa.bool_(), mask=rng.random(rows) < 0.05),
+            "first": pa.array([dt.datetime(2019, 12, 30), dt.datetime(2019, 12, 31, 1)] * (rows // 2)),
             "number": pa.array(number, pa.int64(), mask=rng.random(rows) < 0.05),
             "real": pa.array(real, pa.float64(), mask=rng.random(rows) < 0.05),
         }

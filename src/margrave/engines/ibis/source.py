@@ -385,7 +385,8 @@ class PushdownSource(PrivateRows):
         # Each part of a date is a column before the rule makes use of it, several times over.
         own = [reads[name] for name in rule.dates]
         parts = read_instants(dates, own)
-        table = table.select(**read_number(number, rule), **parts)
+        read = reads[rule.number] if rule.tells_date else "number"
+        table = table.select(**read_number(number, rule, read), **parts)
         return self._group_rows(table, agreement_cell(table, rule, own), 3)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:

@@ -50,7 +50,7 @@ from margrave.schema.columns import (
     Unknown,
 )
 from margrave.schema.columns.binned import SpeltNumber
-from margrave.schema.constraints.rules import find_ruled
+from margrave.schema.constraints.rules import CalendarRule, find_ruled
 from margrave.schema.schema import Schema, apply_rules
 from margrave.schema.storage.text import ROW_NUMBERS
 
@@ -252,7 +252,7 @@ class Discovery:
        *counts* of what was found or is on a public list, and *beginnings*
        (`margrave.measure.discovery.text`).
     8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
-    9. *times* that numbers tell of dates, see `Calendar`.
+    9. *times* that numbers tell of dates, see `Calendar`; before 8, *periods* that dates are the ends of.
 
     What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
     count is known.
@@ -348,6 +348,12 @@ class Discovery:
         # Rules on declared bounds are errors of the user; on discovered ones they are left out.
         discovered = frozenset(column.name for column in schema.columns if not column.known)
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
+        if told > 0 and calendar.may_be_periods(profiled.columns, ruled):
+            self._tell("periods of dates")
+            before, rows = self._ledger.planned, rows_of(self._totals)[0]
+            dated = calendar.Calendar(self._source, self._gaussian, rows, public)
+            profiled = dated.find_periods(profiled, told * calendar.PERIODS_SHARE)
+            told -= before - self._ledger.planned
         if reserve:
             profiled, found = self._find_relations(profiled, found, reserve)
         if not told and calendar.may_tell(profiled.columns, ruled):
@@ -391,6 +397,7 @@ class Discovery:
         rows = rows_of(self._totals)
         cutting = self._least, self._most
         fixed = {*self._ledger.neighbours.public, *list_dated(schema.columns)}
+        fixed |= {rule.number for rule in schema.rules if isinstance(rule, CalendarRule)}
         relations = Relations(self._source, self._gaussian, self._look, cutting, rows, fixed)
         self._tell("relations between columns")
         schema, measured = relations.run(schema, rho, self._bounded)
