@@ -54,7 +54,7 @@ from margrave.engines.memory import MemorySource
 from margrave.engines.streaming.batches import BATCH
 from margrave.engines.streaming.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Date, Relative
+from margrave.schema.columns import Binned, Column, Date, Moment, Relative
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison, take_own
 from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode, in_usual_form
@@ -529,7 +529,7 @@ class PushdownSource(PrivateRows):
         """Whether a column's different values are fetched with their rows: text, and dates that are numbers,
         which no query can work out again for each edge."""
         written = self._written.get(held.name)
-        return held.form == "text" or (isinstance(written, Date) and has_number_format(written))
+        return held.form == "text" or (isinstance(written, Date | Moment) and has_number_format(written))
 
     def _sum(self, names: Sequence[str], look: Callable[[MemorySource], Counts]) -> Counts:
         """What a look at some columns counts over all batches."""

@@ -499,10 +499,11 @@ class Discovery:
         if not isinstance(known, Binned):
             return known, marginal
         wanted = needs(column)
-        if isinstance(known, (Date, Time)) and not isinstance(column, Temporal):
+        if isinstance(known, (Date, Moment, Time)) and not isinstance(column, Temporal):
             self._source = self._source.read_as([known])
-            # Weekdays are asked for in place of how many different numbers there are.
+            # Weekdays, or hours, are asked for in place of how many different numbers there are.
             wanted |= {"weekdays"} if isinstance(known, Date) and not known.has_months else set()
+            wanted |= {"hours"} if isinstance(known, Moment) else set()
         ask = functools.partial(self._look, every_row=False)
         known = find_cycles(known, self._source, ask, unit, SHARES, wanted)
         if may_be_keys(column) and isinstance(known, Integer):

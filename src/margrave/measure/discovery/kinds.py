@@ -42,7 +42,7 @@ from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
 from margrave.schema.storage.clock_numbers import MAX_NOISE, choose_clock_format
-from margrave.schema.storage.date_numbers import OCTAVES, choose_date_number_format
+from margrave.schema.storage.date_numbers import OCTAVES, choose_date_number_format, is_stamp_format
 from margrave.schema.storage.date_votes import choose_date_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import (
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 FullLook = Callable[[str, Callable[[], NDArray[np.int64]], Fraction, bool], tuple[NDArray[np.float64], float]]
 """What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
 
-Instant = TypeVar("Instant", Date, Time)
+Instant = TypeVar("Instant", Date, Moment, Time)
 
 UNASKED = (("", 0.0),)
 """What stands for the censored results of a column as long as it is not asked which these are."""
@@ -293,13 +293,13 @@ def price_dates(
         rows: A released guess of the row count.
         sigma: Standard deviation of the noise that a cost buys.
     """
-    may_be = OCTAVES[0] <= ends[0] and ends[1] <= OCTAVES[1]
+    may_be = any(low <= ends[0] and ends[1] <= high for low, high in OCTAVES)
     most_noise = MAX_DATES_NOISE if isinstance(column, Integer) and may_be else 0.0
     return _price_votes(unit, rows, sigma, most_noise)
 
 
-def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Date | None:
-    """The column of dates that whole numbers are, as in 20240229 for 2024-02-29, or None.
+def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Date | Moment | None:
+    """The column of dates or time stamps that whole numbers are, as in 20240229 for 2024-02-29, or None.
 
     **Privacy.** As `ask_for_clock`, by DATE_NUMBER_VOTES.
 
@@ -310,7 +310,10 @@ def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction
         cost: rho of the look.
     """
     noisy, sigma, pointed = _ask_votes(column, source, look, cost, ("dates", "date number"))
-    return _as_written_in(Date, column, choose_date_number_format(noisy, sigma, pointed))
+    written = choose_date_number_format(noisy, sigma, pointed)
+    if is_stamp_format(written):
+        return _as_written_in(Moment, column, written)
+    return _as_written_in(Date, column, written)
 
 
 def _as_written_in(kind: type[Instant], column: Binned, written: str) -> Instant | None:
@@ -345,7 +348,7 @@ def find_time_spelling(
         unit: rho of a look of weight 1.
         weights: The weight of each sort of look.
     """
-    if not isinstance(column, (Moment, Time)) or (isinstance(column, Time) and column.format):
+    if not isinstance(column, (Moment, Time)) or column.as_number:
         return column
     name, read = column.name, column.read
 

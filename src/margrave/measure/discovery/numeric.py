@@ -392,7 +392,7 @@ class NumericDiscovery:
         grids = released_grids(column, multiples.steps, multiples.noisy, multiples.sigma, *seen)
         return all_on(grids, multiples.step) if multiples.step > 0 else grids
 
-    def _first_looks(self) -> _Range | Time | Date:
+    def _first_looks(self) -> _Range | Time | Date | Moment:
         """Cells of the look at the column's values and the counts expected of them, after looks at bounds
         and multiples; or the column of times of day, or of dates, that whole numbers turn out to be."""
         low, high = self._ends()
@@ -418,7 +418,7 @@ class NumericDiscovery:
             edges, counts = add_end(edges, spread_counts(start.coarse, start.counts, edges))
         return dataclasses.replace(start, edges=edges, coarse=edges, counts=counts)
 
-    def _numbers(self) -> _Range | Time | Date:
+    def _numbers(self) -> _Range | Time | Date | Moment:
         """Cells over the range of the numbers: to powers of two, then, far from zero, more closely."""
         whole = isinstance(self.column, Whole)
         if is_narrow(self.column):

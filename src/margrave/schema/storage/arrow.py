@@ -40,7 +40,13 @@ from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.clock_numbers import clock_numbers, holds_numbers
-from margrave.schema.storage.date_numbers import POINT, date_numbers, is_date_number_format
+from margrave.schema.storage.date_numbers import (
+    POINT,
+    date_numbers,
+    is_date_number_format,
+    is_stamp_format,
+    stamp_numbers,
+)
 from margrave.schema.storage.spelling import respelt, write_format
 from margrave.schema.storage.zones import mark_of
 
@@ -337,13 +343,16 @@ def _decode_binned(
 
 def _holds_numbers(column: Binned) -> bool:
     """Whether dates or times of day are plain numbers, without zeros in front or a point."""
-    if column.read == "date":
-        return is_date_number_format(column.format) and POINT not in str(column.format)
+    if column.read in ("date", "moment"):
+        plain = is_date_number_format(column.format) or is_stamp_format(column.format)
+        return plain and POINT not in str(column.format)
     return holds_numbers(column.format)
 
 
 def _write_numbers(drawn: NDArray[np.int64], column: Whole) -> NDArray[np.int64]:
-    """Times of day or dates as the numbers that stand for them: shape [rows]."""
+    """Times of day, dates or moments as the numbers that stand for them: shape [rows]."""
+    if isinstance(column, Moment):
+        return stamp_numbers(drawn, column.format or "")
     return (clock_numbers if isinstance(column, Time) else date_numbers)(drawn, column.format or "")
 
 

@@ -37,7 +37,10 @@ from margrave.schema.storage.clock_numbers import (
 from margrave.schema.storage.date_numbers import (
     DATE_NUMBER_VOTES,
     is_date_number_format,
+    is_stamp_format,
     read_date_numbers,
+    read_stamp_numbers,
+    spell_stamps,
     vote_on_date_numbers,
 )
 from margrave.schema.storage.date_votes import DATE_VOTES, LEAST_BARE, vote_on_dates
@@ -56,8 +59,8 @@ def rewrite_column(array: Any, read: str, written: str, name: str = "") -> Any:
         name: The column's name, for the error.
     """
     normal = forms.normal(array, name)
-    if read == "time":
-        return array if clock.is_temporal(array.type) else _read_clock(normal)
+    if read == "time" or is_stamp_format(written):
+        return array if clock.is_temporal(array.type) else _read_clock(normal, read, written)
     if not forms.is_text(normal):
         numbers = read == "date" and is_date_number_format(written) and not clock.is_temporal(array.type)
         return _read_dates(normal, written) if numbers else array
@@ -67,16 +70,21 @@ def rewrite_column(array: Any, read: str, written: str, name: str = "") -> Any:
     return pa.DictionaryArray.from_arrays(indices, usual.dictionary)
 
 
-def _read_clock(normal: Any) -> Any:
-    """Times of day that are written as numbers: microseconds of numbers, and of text the usual form."""
+def _read_clock(normal: Any, read: str, written: str) -> Any:
+    """Times or moments that are written as numbers: microseconds of numbers, of text the usual form."""
+
+    def find_ticks(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        return read_clock(values) if read == "time" else read_stamp_numbers(values, written)
+
     if not forms.is_text(normal):
-        ticks, sound = read_clock(forms.numbers(normal)[0])
+        ticks, sound = find_ticks(forms.numbers(normal)[0])
         return pa.array(ticks, mask=~sound)
     values, text = forms.parse(normal.dictionary)
-    ticks, sound = read_clock(np.where(text, np.nan, values))
-    usual = pa.array([clock.time_text(tick) for tick in ticks.tolist()], pa.large_string())
-    read = pc.if_else(pa.array(sound), usual, normal.dictionary.cast(pa.large_string())).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(pc.take(read.indices, normal.indices), read.dictionary)
+    ticks, sound = find_ticks(np.where(text, np.nan, values))
+    spell = clock.time_text if read == "time" else clock.moment_text
+    usual = pa.array([spell(tick) for tick in ticks.tolist()], pa.large_string())
+    found = pc.if_else(pa.array(sound), usual, normal.dictionary.cast(pa.large_string())).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(pc.take(found.indices, normal.indices), found.dictionary)
 
 
 def _read_dates(normal: Any, written: str) -> Any:
@@ -207,8 +215,9 @@ def write_format(values: Any, read: str, written: str, spelling: str) -> Any:
     """
     coded = values.dictionary_encode()
     distinct = coded.dictionary
-    if read == "time":
-        texts = spell_clock(np.asarray(distinct.to_numpy(zero_copy_only=False)), written)
+    if read == "time" or is_stamp_format(written):
+        spell = spell_clock if read == "time" else spell_stamps
+        texts = spell(np.asarray(distinct.to_numpy(zero_copy_only=False)), written)
         return pa.array(texts, pa.large_string()).take(coded.indices)
     if read == "number":
         texts = spell_numbers(distinct, spelling) if spelling else _number_texts(distinct)
