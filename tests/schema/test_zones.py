@@ -117,6 +117,7 @@ def test_offsets_of_several_places_are_no_seasons() -> None:
     assert zones.choose_zone(votes_of("Asia/Tokyo") + votes_of("Asia/Shanghai") * 0.4, 20.0) == "+09:00"
     # Half a year of summer alone says nothing of winter.
     assert zones.choose_zone(votes_of("Europe/Berlin", range(490, 600)), 5.0) == "+02:00"
+    assert zones.choose_zone(votes_of("Europe/Berlin", range(365, 480)), 5.0) == "+01:00"
     assert zones.choose_zone(votes_of("Europe/Berlin") * 0.01, 60.0)  # hidden by noise: any zone
 
 

@@ -64,6 +64,9 @@ MOST_OTHER = 0.1
 """Most texts of the other offset in summer, and in winter, as a share of both. Not measured."""
 DOUBT = 3.0
 """Noise standard deviations by which counts may be off."""
+CLEAR = 2.0
+"""Noise standard deviations of a difference by which one offset has more texts than the other one, in summer,
+and in winter. Not measured."""
 
 
 def find_mark(clock: str) -> str:
@@ -139,13 +142,13 @@ def _changes_clocks(low: NDArray[np.float64], high: NDArray[np.float64], norther
     """
     warm, cold = (0, 1) if northern else (1, 0)
     doubt = DOUBT * sigma
-    # Each season has nearly all of its texts in one offset; the other one occurs for certain.
+    # Each season has nearly all of its texts in one offset, and clearly another one than the other season.
     held = all(
         less[season] <= MOST_OTHER * max(float(more[season] + less[season]), 0.0) + doubt
         for more, less, season in ((high, low, warm), (low, high, cold))
     )
-    evident = all(float(own.sum()) > DOUBT * sigma * len(SEASONS) ** 0.5 for own in (low, high))
-    return held and evident and max(float(high[warm]), float(low[cold])) > doubt
+    least = CLEAR * sigma * 2**0.5
+    return held and bool(high[warm] - low[warm] > least and low[cold] - high[cold] > least)
 
 
 def _is_known(zone: str) -> bool:
