@@ -397,7 +397,7 @@ class Discovery:
         rows = rows_of(self._totals)
         cutting = self._least, self._most
         fixed = {*self._ledger.neighbours.public, *list_dated(schema.columns)}
-        fixed |= {rule.number for rule in schema.rules if isinstance(rule, CalendarRule)}
+        fixed |= {one.number for one in schema.rules if isinstance(one, CalendarRule) and one.tells_date}
         relations = Relations(self._source, self._gaussian, self._look, cutting, rows, fixed)
         self._tell("relations between columns")
         schema, measured = relations.run(schema, rho, self._bounded)

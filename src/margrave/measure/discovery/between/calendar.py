@@ -312,16 +312,17 @@ class Calendar:
 
     def find_candidates(self, schema: Schema) -> list[CalendarRule]:
         """The rules that released bins leave open, those of the nearest distributions first."""
+        dates = self._find_dates(schema)
         # What the end of a period says its date says as well.
-        ends = {rule.number for rule in schema.rules if isinstance(rule, CalendarRule)}
-        dates = [one for one in self._find_dates(schema) if one.name not in ends]
+        ends = {one.number for one in schema.rules if isinstance(one, CalendarRule) and one.tells_date}
+        full = [one for one in dates if one.name not in ends]
         # What dates say does not hang on the number, so it is worked out once for all of them.
         gaps = _list_gaps(schema, dates)
         linked = {(since, until) for since, until, _, _ in gaps}
-        parts, times = _list_parts(dates), [one for one in _list_times(dates) if one[:2] not in linked]
+        parts, times = _list_parts(full), [one for one in _list_times(dates) if one[:2] not in linked]
         bases = {name for column in schema.columns if isinstance(column, Relative) for name in column.bases}
         held = _find_held(schema) | bases
-        scored = self._list_names(schema, dates, held)
+        scored = self._list_names(schema, full, held)
         for name, numbers in self._draw_numbers(schema, _find_held(schema)):
             named = list_named_parts(name)
             if len(np.unique(numbers)) < MIN_VALUES:
