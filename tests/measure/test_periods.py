@@ -33,11 +33,13 @@ PARTS = {
 def tell(days: list[dt.date]) -> dict[str, Any]:
     """What each day says."""
     first = [day.replace(day=1) for day in days]
+    last = [(day + dt.timedelta(days=31)).replace(day=1) - dt.timedelta(days=1) for day in first]
     april = [day.year - (day.month < 4) for day in days]
     return {
         "month": [f"{day:%Y-%m}" for day in days],
         "first_of_month": [str(day) for day in first],
-        "month_end": [(day + dt.timedelta(days=31)).replace(day=1) - dt.timedelta(days=1) for day in first],
+        "month_end": last,
+        "days_left": [(end - day).days for end, day in zip(last, days, strict=True)],
         "week": [day - dt.timedelta(days=day.weekday()) for day in days],
         "month_stamp": [dt.datetime(day.year, day.month, 1) for day in days],
         "fiscal": [f"FY{day.year + (day.month >= 10)}" for day in days],

@@ -50,7 +50,7 @@ from margrave.schema.columns import (
     Unknown,
 )
 from margrave.schema.columns.binned import SpeltNumber
-from margrave.schema.constraints.rules import CalendarRule, find_ruled
+from margrave.schema.constraints.rules import find_ruled
 from margrave.schema.schema import Schema, apply_rules
 from margrave.schema.storage.text import ROW_NUMBERS
 
@@ -397,7 +397,6 @@ class Discovery:
         rows = rows_of(self._totals)
         cutting = self._least, self._most
         fixed = {*self._ledger.neighbours.public, *list_dated(schema.columns)}
-        fixed |= {one.number for one in schema.rules if isinstance(one, CalendarRule) and one.tells_date}
         relations = Relations(self._source, self._gaussian, self._look, cutting, rows, fixed)
         self._tell("relations between columns")
         schema, measured = relations.run(schema, rho, self._bounded)

@@ -354,6 +354,7 @@ def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> 
     """
     held = find_ruled(schema.rules)
     held |= {name for other in rules if other is not rule for name in other.dates}
+    held |= {other.number for other in rules if other.tells_date}
     daily = isinstance(take_own(schema[rule.since]), Time)
 
     def place(name: str) -> tuple[bool, float]:
