@@ -513,6 +513,6 @@ def choose_rules(
     chosen = []
     for rivals in held.values():
         best = max(agree for agree, _ in rivals)
-        near = [one for one in rivals if one[0] >= best - TIE * sigma]
-        chosen.append(min(near, key=lambda one: (*place(one[1]), -one[0]))[1])
+        near = [rule for agree, rule in rivals if agree >= best - TIE * sigma]
+        chosen.append(min(near, key=place))
     return chosen
