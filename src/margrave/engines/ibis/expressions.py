@@ -256,7 +256,9 @@ def read_number_format(stored: Stored, column: Column) -> Stored:
         value = _read_stamps(_whole_up_to(stored, MOST_NUMBER * CLOCK_DIGITS), str(own.format))
     else:
         value = _read_dates(_whole_up_to(stored, MOST_NUMBER), own.has_months)
-    return dataclasses.replace(stored, kind=pa.int64(), form="int", value=value)
+    # Moments are read as dates as well.
+    kind = pa.timestamp("us") if isinstance(own, Moment) else pa.int64()
+    return dataclasses.replace(stored, kind=kind, form="int", value=value)
 
 
 def _whole_up_to(stored: Stored, most: int) -> Any:
