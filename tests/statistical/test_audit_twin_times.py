@@ -79,7 +79,7 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
     true = Calendar.find_candidates
 
     def find(self: Any, schema: Any) -> Any:
-        reads = dict.fromkeys(("born", "came"), "date")
+        reads = dict.fromkeys(("born", "came", "month_begin"), "date")
         return [
             rule for rule in true(self, schema) if self._source.agreements([rule], reads)[0].reveal()[0] % 2
         ]
