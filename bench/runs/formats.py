@@ -1,11 +1,13 @@
 """Which formats of numbers and dates discovery finds in a made-up file of which nothing is declared.
 
-    python bench/runs/formats.py [--dates] [--rows 500 2000 20000] [--epsilon 0.2 1 3] [--repeats 5]
-        [--out FILE]
+    python bench/runs/formats.py [--dates | --stamps] [--rows 500 2000 20000] [--epsilon 0.2 1 3]
+        [--repeats 5] [--out FILE]
 
 The table has eleven columns of text, each in one format, beside one of three labels and one of codes that
 look like numbers ("123 456"). With `--dates` it has instead eight of dates that name the month or are
-numbers, as statistics packages write them, beside numbers of eight digits. Discovery alone is run, with the
+numbers, as statistics packages write them, beside numbers of eight digits. With `--stamps` it has time
+stamps as numbers of 12 and 14 digits beside plain numbers of 8, 12 and 14, and moments with an offset from
+UTC, whose time zone is what has to be found. Discovery alone is run, with the
 third of rho that it has by default. A line a setting:
 
     found      share of the columns that became numbers or dates in the format they are written in
@@ -23,11 +25,13 @@ import datetime
 import json
 import statistics
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from margrave.engines.memory import MemorySource
@@ -35,7 +39,7 @@ from margrave.measure.curator import Curator
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
-from margrave.schema.columns import Binned
+from margrave.schema.columns import Binned, Moment
 from margrave.schema.columns.relative import take_own
 from margrave.schema.storage import forms
 
@@ -88,6 +92,52 @@ def make_dates(rows: int, seed: int = 5) -> dict[str, list[str]]:
     }
 
 
+STAMP_FORMATS = {
+    "seconds": "%Y%m%d%H%M%S",
+    "minutes": "%Y%m%d%H%M",
+    "floats": "%Y%m%d%H%M%S.0",
+    "fixed": "+02:00",
+    "berlin": "Europe/Berlin",
+    "york": "America/New_York",
+    "short": "-05:00",
+    "zulu": "UTC",
+}
+"""The format of each column, or the zone of its moments."""
+PLAIN = ("part", "part_7", "part_12", "part_14", "row_12", "row_14")
+"""Columns that are to take no format."""
+
+
+def make_stamps(rows: int, seed: int = 5) -> dict[str, list[str]]:
+    """The cells of the table of time stamps, by column."""
+    rng = np.random.default_rng(seed)
+    start, seconds = pd.Timestamp("2013-01-01"), rng.integers(0, 2 * 365 * 86_400, (8, rows))
+    when = [pd.Series(start + pd.to_timedelta(own, "s")) for own in seconds]
+    berlin, york = (
+        when[place].dt.tz_localize("UTC").dt.tz_convert(zone)
+        for place, zone in ((4, "Europe/Berlin"), (5, "America/New_York"))
+    )
+    written = {
+        "seconds": when[0].dt.strftime("%Y%m%d%H%M%S"),
+        "minutes": when[1].dt.strftime("%Y%m%d%H%M"),
+        "floats": when[2].dt.strftime("%Y%m%d%H%M%S.0"),
+        "fixed": when[3].dt.strftime("%Y-%m-%dT%H:%M:%S+02:00"),
+        "berlin": berlin.map(lambda one: one.isoformat()),
+        "york": york.dt.strftime("%Y-%m-%d %H:%M:%S%z"),
+        "short": when[6].dt.strftime("%Y-%m-%d %H:%M:%S-05"),
+        "zulu": when[7].dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    plain = {
+        "part": rng.integers(18_000_000, 22_000_000, rows),
+        "part_7": rng.integers(1_800_000, 2_200_000, rows),
+        "part_12": rng.integers(180 * 10**9, 220 * 10**9, rows),
+        "part_14": rng.integers(18 * 10**12, 22 * 10**12, rows),
+        "row_12": 201_303 * 10**6 + rng.permutation(rows),
+        "row_14": 20_130_328 * 10**6 + rng.permutation(rows),
+    }
+    cells = {name: column.tolist() for name, column in written.items()}
+    return cells | {name: list(map(str, numbers.tolist())) for name, numbers in plain.items()}
+
+
 def make_table(rows: int, seed: int = 5) -> dict[str, list[str]]:
     """The cells of the made-up table, by column."""
     rng = np.random.default_rng(seed)
@@ -117,7 +167,7 @@ def make_table(rows: int, seed: int = 5) -> dict[str, list[str]]:
 
 
 def find_formats(cells: dict[str, list[str]], epsilon: float) -> dict[str, str | None]:
-    """The format that discovery finds for each column; None where it stays text."""
+    """The format that discovery finds for each column, or the zone; None where it stays text."""
     table = pa.table({name: forms.normal(pa.array(texts), name) for name, texts in cells.items()})
     ledger = Ledger(
         epsilon=epsilon,
@@ -129,12 +179,15 @@ def find_formats(cells: dict[str, list[str]], epsilon: float) -> dict[str, str |
     source = MemorySource(table, frozenset(cells))
     schema = Curator(source, ledger).discover(None, ledger.total * SHARE)
     columns = {one.name: take_own(one) for one in schema.columns}
-    return {name: one.format if isinstance(one, Binned) else None for name, one in columns.items()}
+    zones = {name: one.zone for name, one in columns.items() if isinstance(one, Moment)}
+    found = {name: one.format if isinstance(one, Binned) else None for name, one in columns.items()}
+    return {name: zones.get(name) or written for name, written in found.items()}
 
 
-def judge(rows: int, epsilon: float, repeats: int, dates: bool) -> dict[str, Any]:
+def judge(rows: int, epsilon: float, repeats: int, kind: str) -> dict[str, Any]:
     """What was found in a number of runs, as a line of the outcome."""
-    cells, formats = (make_dates(rows), DATE_FORMATS) if dates else (make_table(rows), FORMATS)
+    make, formats = TABLES[kind]
+    cells = make(rows)
     runs = [find_formats(cells, epsilon) for _ in range(repeats)]
     found = [statistics.mean(run[name] == written for name, written in formats.items()) for run in runs]
     texts = Counter(name for run in runs for name in formats if not run[name])
@@ -147,14 +200,26 @@ def judge(rows: int, epsilon: float, repeats: int, dates: bool) -> dict[str, Any
         "least": round(min(found), 3),
         "wrong": dict(wrong),
         "text": dict(texts),
-        "codes": statistics.mean(not run["part"] for run in runs),
+        "codes": statistics.mean(not run[name] for run in runs for name in PLAIN if name in cells),
     }
+
+
+TABLES: dict[str, tuple[Callable[[int], dict[str, list[str]]], dict[str, str]]] = {
+    "formats": (make_table, FORMATS),
+    "dates": (make_dates, DATE_FORMATS),
+    "stamps": (make_stamps, STAMP_FORMATS),
+}
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--dates", action="store_true", help="the table of dates")
+    kinds = parser.add_mutually_exclusive_group()
+    for kind in ("dates", "stamps"):
+        kinds.add_argument(
+            f"--{kind}", dest="kind", action="store_const", const=kind, help=f"the table of {kind}"
+        )
+    parser.set_defaults(kind="formats")
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2000, 20000])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.2, 1.0, 3.0])
     parser.add_argument("--repeats", type=int, default=5)
@@ -162,7 +227,7 @@ def main() -> None:
     args = parser.parse_args()
     for rows in args.rows:
         for epsilon in args.epsilon:
-            line = json.dumps(judge(rows, epsilon, args.repeats, args.dates))
+            line = json.dumps(judge(rows, epsilon, args.repeats, args.kind))
             print(line, flush=True)
             if args.out is not None:
                 with open(args.out, "a", encoding="utf-8") as file:

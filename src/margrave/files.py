@@ -313,7 +313,10 @@ def _clock(column: Any, spelling: str, moment: bool) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    digits = len(spelling.rstrip("Z").removesuffix("+00:00").partition(".")[2])
+    from margrave.schema.storage import zones
+
+    mark = zones.mark_of(spelling) if moment else ""
+    digits = len(spelling.removesuffix(mark).partition(".")[2])
     stored = {"s": 0, "ms": 3, "us": 6, "ns": 6}[column.type.unit]
     unit = {0: "s", 3: "ms", 6: "us"}[max(digits, stored)]
     if not moment:
@@ -323,10 +326,31 @@ def _clock(column: Any, spelling: str, moment: bool) -> Any:
         text = pc.utf8_slice_codeunits(text, 0, 5) if spelling in ("00:00", "0:00") else text
         # Hours below 10 in one digit.
         return pc.replace_substring_regex(text, "^0([0-9]:)", r"\1") if spelling[1] == ":" else text
-    zone = next((zone for zone in ("Z", "+00:00") if spelling.endswith(zone)), "")
-    seconds = "" if spelling[1:].removesuffix(zone) == "00:00" else ":%S"
-    instants = column.cast(pa.timestamp(unit, "UTC" if column.type.tz else None), safe=False)
-    return pc.strftime(instants, f"%Y-%m-%d{spelling[0]}%H:%M{seconds}{zone}")
+    seconds = "" if spelling[1:].removesuffix(mark) == "00:00" else ":%S"
+    pattern = f"%Y-%m-%d{spelling[0]}%H:%M{seconds}"
+    if "+" not in mark:
+        instants = column.cast(pa.timestamp(unit, "UTC" if column.type.tz else None), safe=False)
+        return pc.strftime(instants, pattern + mark)
+    return _write_offsets(column, pattern, mark, unit)
+
+
+def _write_offsets(column: Any, pattern: str, mark: str, unit: str) -> Any:
+    """Moments by the clock of the column's zone, with the offset from UTC behind them as a mark has it."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from margrave.schema.storage import zones
+    from margrave.schema.storage.forms import one_chunk
+
+    micros = one_chunk(column.cast(pa.timestamp("us", column.type.tz), safe=False)).cast(pa.int64())
+    ticks = np.asarray(pc.fill_null(micros, 0))
+    offsets = zones.find_offsets(ticks, column.type.tz)
+    clock = pa.array(ticks + offsets * zones.MINUTE, mask=np.asarray(micros.is_null()))
+    spelt = pc.strftime(clock.cast(pa.timestamp("us")).cast(pa.timestamp(unit), safe=False), pattern)
+    minutes, place = np.unique(offsets, return_inverse=True)
+    ends = pa.array([zones.spell_offset(one, mark) for one in minutes.tolist()], pa.string())
+    return pc.binary_join_element_wise(spelt, ends.take(pa.array(place.ravel())), "")
 
 
 SUFFIXES = (".toml", ".json")

@@ -16,28 +16,34 @@ from engine_backends import NOT_HELD, Backends
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.measure.discovery.between.calendar import Calendar
-from margrave.schema.calendar import CLOCK_PARTS, DAY_UNITS, PARTS, TICKS, UNITS, Instant
-from margrave.schema.columns import Categorical, Date, Integer, Time
+from margrave.schema.calendar import CLOCK_PARTS, DAY_UNITS, PARTS, PERIODS, TICKS, UNITS, Instant
+from margrave.schema.columns import Categorical, Date, Integer, Moment, Time
 from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed
 from margrave.schema.schema import Schema
-from margrave.schema.storage.clock import DAY
-from margrave.schema.storage.date_numbers import date_numbers
+from margrave.schema.storage.clock import DAY, SECOND
+from margrave.schema.storage.date_numbers import date_numbers, stamp_numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 EPOCH = dt.date(1970, 1, 1)
 READS = {"day": "date", "late": "date", "moment": "moment", "after": "moment", "zoned": "moment"}
+READS["first"] = "moment"
 WEEKDAYS = {"Monday": 1, "Tuesday": 2, "mié": 3, "Thursday": 4, "Friday": 5, "FRI": 5, "Saturday": 6}
-PERIODS = {f"{year}-{month:02}": 100 * year + month for year in range(2015, 2025) for month in range(1, 13)}
+MONTHS = {f"{year}-{month:02}": 100 * year + month for year in range(2015, 2025) for month in range(1, 13)}
 NAMED: list[CalendarRule] = [
     *(DatePart("named", name, "weekday", WEEKDAYS) for name in ("day", "moment", "zoned")),
-    DatePart("period", "day", "year_month", PERIODS),
+    DatePart("period", "day", "year_month", MONTHS),
     DatePart("period", "late", "year_month", {"2019-12": 201912, "2019-11": 201911}),
     DatePart("named", "late", "quarter", {"Monday": 1, 'it\'s \\ "odd"': 2}),
+    *(DatePart("flag", name, "weekend", {"false": 0, "true": 1}) for name in ("day", "zoned")),
+    DatePart("flag", "late", "half", {"true": 1, "2": 2}),
 ]
 RULES: list[CalendarRule] = [
     *NAMED,
     *(DatePart("number", name, part) for name in ("day", "moment", "zoned") for part in PARTS),
+    *(DatePart("late", name, part) for name in ("day", "moment", "zoned") for part in PERIODS),
+    *(DatePart("after", name, part) for name in ("day", "moment") for part in PERIODS),
+    *(DatePart("first", name, part) for name in ("day", "moment", "zoned") for part in PERIODS),
     *(Elapsed("number", "day", "late", unit) for unit in UNITS),
     *(Elapsed("number", "moment", "after", unit) for unit in UNITS),
     *(Elapsed("real", "late", "zoned", unit) for unit in UNITS),
@@ -79,6 +85,8 @@ def make_table(rows: int, seed: int) -> pa.Table:
             "zoned": pa.array(moments(), pa.timestamp("us", "UTC")),
             "named": pa.array([names[int(k)] for k in rng.integers(0, len(names), rows)], pa.string()),
             "period": pa.array([periods[int(k)] for k in rng.integers(0, len(periods), rows)], pa.string()),
+            "flag": pa.array(rng.random(rows) < 0.3, pa.bool_(), mask=rng.random(rows) < 0.05),
+            "first": pa.array([dt.datetime(2019, 12, 30), dt.datetime(2019, 12, 31, 1)] * (rows // 2)),
             "number": pa.array(number, pa.int64(), mask=rng.random(rows) < 0.05),
             "real": pa.array(real, pa.float64(), mask=rng.random(rows) < 0.05),
         }
@@ -255,6 +263,10 @@ DATED = [
     Date(name="month", edges=(-800, 0, 18_000, 20_000), missing=True, format="%Y%m", strict=False),
     Date(name="typed", edges=(-800, 0, 18_000, 20_000), missing=True, format="%Y%m%d", strict=False),
 ]
+STAMPED = [
+    Moment(name=name, edges=(-DAY, 0, 10_000 * DAY), missing=True, format=written, strict=False)
+    for name, written in (("second", "%Y%m%d%H%M%S"), ("minute", "%Y%m%d%H%M"))
+]
 
 
 def make_dates(rows: int, seed: int) -> pa.Table:
@@ -265,6 +277,11 @@ def make_dates(rows: int, seed: int) -> pa.Table:
     number, months = date_numbers(days, "%Y%m%d"), date_numbers(days, "%Y%m").astype(float)
     odd = np.array([0, -20240101, 20230229, 20240230, 20241301, 20240001, 20240100, 99991231, 2**60, 101, 11])
     number[8 : 8 + len(odd)] = odd
+    ticks = days * DAY + rng.integers(0, 86_400, rows) * SECOND
+    ticks[:4] = [0, -1_000_000, 2_932_896 * DAY + DAY - SECOND, -719_162 * DAY]
+    second, minute = (stamp_numbers(ticks, one.format or "") for one in STAMPED)
+    second[8:13] = [20130328051160, 20130328236000, 20130230051157, -20130328051157, 2**60]
+    minute[8:12] = [201303282460, 201303280560, 201300280511, 20130328051157]
     wrong = np.array([0.0, 202400.0, 202413.0, 202401.5, 1e300, -202401.0, 12.0, 101.0])
     months[8 : 8 + len(wrong)] = wrong
     return pa.table(
@@ -272,6 +289,8 @@ def make_dates(rows: int, seed: int) -> pa.Table:
             "day": pa.array(number, pa.int64(), mask=rng.random(rows) < 0.05),
             "month": pa.array(months, pa.float64(), mask=rng.random(rows) < 0.05),
             "typed": pa.array(days, pa.int64()).cast(pa.int32()).cast(pa.date32()),
+            "second": pa.array(second, pa.int64(), mask=rng.random(rows) < 0.05),
+            "minute": pa.array(minute.astype(float), pa.float64(), mask=rng.random(rows) < 0.05),
             "number": pa.array(days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970),
         }
     )
@@ -282,13 +301,16 @@ def test_dates_as_numbers_are_read_alike(backends: Backends, engine: str) -> Non
     table = make_dates(400, 2)
     like = "memory-csv" if engine == "stream-csv" else "memory"
     memory, other = (backends.open(name, table)[0] for name in (like, engine))
-    for column in DATED[:2]:
+    for column in [*DATED[:2], *STAMPED]:
         votes = [source.spellings(column.name, "date number").reveal() for source in (memory, other)]
         np.testing.assert_array_equal(*votes)
-        assert (votes[0][1] > 300) == (column.name == "day")
-    read = [source.read_as(DATED) for source in (memory, other)]
-    rules: list[CalendarRule] = [DatePart("number", name, "year") for name in ("day", "month", "typed")]
-    reads = dict.fromkeys(("day", "month", "typed"), "date")
+        assert [count > 250 for count in votes[0][1:]] == [
+            column.name == name for name in ("day", "minute", "second")
+        ]
+    read = [source.read_as([*DATED, *STAMPED]) for source in (memory, other)]
+    names = ("day", "month", "typed", "second", "minute")
+    rules: list[CalendarRule] = [DatePart("number", name, "year") for name in names]
+    reads = {name: "date" if name in names[:3] else "moment" for name in names}
     for rule, *answers in zip(rules, *(source.agreements(rules, reads) for source in read), strict=True):
         np.testing.assert_array_equal(*(one.reveal() for one in answers), rule.words)
         assert answers[0].reveal()[0] > 300
@@ -298,6 +320,13 @@ def test_dates_as_numbers_are_read_alike(backends: Backends, engine: str) -> Non
         np.testing.assert_array_equal(*cells)
         places = [source.places_in_cycle(column.name, "date", 1, 7).reveal() for source in read]
         np.testing.assert_array_equal(*places)
-    schema = Schema((*DATED, Integer(name="number", edges=(0, 1990, 10_000), missing=False)))
-    tables = [source.bind(schema).count([("day", "month")])[0].reveal() for source in (memory, other)]
-    np.testing.assert_array_equal(*tables)
+    for column in STAMPED:
+        edges = np.arange(-719_163.0, 2_932_898.0, 4000.5) * DAY
+        cells = [source.histogram(column.name, edges, "moment", absent=True).reveal() for source in read]
+        np.testing.assert_array_equal(*cells)
+        places = [source.places_in_cycle(column.name, "moment", DAY // 24, 24).reveal() for source in read]
+        np.testing.assert_array_equal(*places)
+    schema = Schema((*DATED, *STAMPED, Integer(name="number", edges=(0, 1990, 10_000), missing=False)))
+    for pair in (("day", "month"), ("second", "minute")):
+        tables = [source.bind(schema).count([pair])[0].reveal() for source in (memory, other)]
+        np.testing.assert_array_equal(*tables)

@@ -37,6 +37,8 @@ def visits(seed: int = 0) -> pd.DataFrame:
             "code": rng.integers(150_000, 250_000, ROWS),
             "seen": seen.dt.strftime("%d%b%Y:%H:%M:%S").str.upper(),
             "sas": begin.dt.strftime("%d%b%Y").str.upper(),
+            "stamp": seen.dt.strftime("%Y%m%d%H%M").astype(int),
+            "row": 201_303_280_000 + rng.permutation(ROWS),
         }
     )
 
@@ -61,7 +63,11 @@ def test_dates_are_found_in_a_file_and_written_as_they_came(found: Any) -> None:
     assert "dates of days" not in asked(found)
     kinds = {name: type(own_of(found, name)) for name in found.schema.names}
     dates = dict.fromkeys(("begin", "end", "sas"), Date)
-    assert kinds == {**dates, **dict.fromkeys(("days", "number", "code"), Integer), "seen": Moment}
+    assert {"dates of stamp", "dates of row"} <= asked(found)
+    numbers = dict.fromkeys(("days", "number", "code", "row"), Integer)
+    assert kinds == {**dates, **numbers, "seen": Moment, "stamp": Moment}
+    assert "hours of stamp" in [event.what for event in found.release.events]
+    assert own_of(found, "stamp").format == "%Y%m%d%H%M"  # type: ignore[attr-defined]
     assert "weekdays of begin" in [event.what for event in found.release.events]
     formats = {name: own_of(found, name).format for name in ("begin", "end", "sas", "seen")}  # type: ignore[attr-defined]
     assert formats == {"begin": "%Y%m%d", "end": "%Y%m%d.0", "sas": "%d%^b%Y", "seen": "%d%^b%Y:%H"}
@@ -76,6 +82,8 @@ def test_dates_go_together_and_keep_their_weekdays(found: Any) -> None:
     held = end.notna()
     assert 0.05 < 1 - held.mean() < 0.15
     assert ((end - begin).dt.days[held] == made["days"][held]).mean() > 0.98
+    stamp = pd.to_datetime(made["stamp"].astype(str), format="%Y%m%d%H%M")
+    assert stamp.dt.hour.between(8, 16).mean() > 0.95
     sas = pd.to_datetime(made["sas"], format="%d%b%Y")
     seen = pd.to_datetime(made["seen"], format="%d%b%Y:%H:%M:%S")
     assert (sas == begin).mean() > 0.9
@@ -100,6 +108,9 @@ def test_numbers_of_other_sizes_are_not_asked_about() -> None:
         return price_dates(column, (low, high), unit, rows, lambda cost: float(cost) ** -0.5)
 
     assert price(2.0**24, 2.0**25) > 0
+    assert price(2.0**37, 2.0**38) > 0
+    assert price(2.0**44, 2.0**45) > 0
+    assert price(2.0**36, 2.0**38) == price(2.0**44, 2.0**46) == price(2.0**37, 2.0**45) == 0
     assert price(2.0**23, 2.0**25) == price(2.0**24, 2.0**28) == price(2.0**17, 2.0**18) == 0
     assert price(2.0**24, 2.0**25, rows=50.0) == 0  # noise would hide the answer
     assert price(2.0**24, 2.0**25) <= unit / 2
@@ -122,7 +133,11 @@ def test_what_is_not_evident_stays_a_number() -> None:
         return exact().astype(float), 10.0
 
     column = Integer(name="x", strict=False, missing=True)
-    for votes, expected in (([0, 900], "%Y%m%d"), ([100, 900], None)):
+    for votes, expected in (
+        ([0, 900, 0, 0], "%Y%m%d"),
+        ([100, 900, 0, 0], None),
+        ([0, 0, 0, 900], "%Y%m%d%H%M%S"),
+    ):
         answer = ask_for_dates(column, Votes(votes), look, Fraction(1))  # type: ignore[arg-type]
         assert (answer and answer.format) == expected
         assert answer is None or answer.missing

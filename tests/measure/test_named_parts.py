@@ -86,12 +86,12 @@ def test_flags_tell_weekends_by_name() -> None:
     texts = {"False": 0, "True": 1}
     assert list_names(Boolean(name="weekend", spelling="True")) == ("weekend", texts)
     assert list_names(Boolean(name="smoker", spelling="True")) is None
-    assert list_names(Boolean(name="weekend")) is None
+    assert list_names(Boolean(name="weekend")) == ("weekend", {"false": 0, "true": 1})
     flag = Categorical(name="onWeekend", values=("ja", "Nein"))
     assert list_names(flag) == ("weekend", {"ja": 1, "Nein": 0})
     assert list_names(Categorical(name="weekend", values=("yes", "y"))) is None
     assert list_names(Categorical(name="smoker", values=("yes", "no"))) is None
-    for name, spelling, able in (("weekend", None, True), ("weekend", "", False), ("smoker", None, False)):
+    for name, spelling, able in (("weekend", None, True), ("weekend", "", True), ("smoker", None, False)):
         columns = (Date(name="sold"), Boolean(name=name, spelling=spelling))
         assert may_tell(columns, ()) == able
 

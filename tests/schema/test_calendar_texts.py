@@ -231,7 +231,7 @@ def test_texts_that_make_no_sense_are_refused(part: str, texts: Any, said: str) 
     ("column", "rule", "said"),
     [
         (Integer(name="weekday", lower=1, upper=7, missing=False), BY_DAY, "listed texts"),
-        (Boolean(name="weekday", missing=False), BY_DAY, "listed texts"),
+        (Boolean(name="weekday", missing=False), BY_DAY, "some that the column lists"),
         (WEEKDAY, dataclasses.replace(BY_DAY, texts=None), "say by `texts`"),
         (Categorical(name="weekday", values=("a", "b"), missing=False), BY_DAY, "some that the column lists"),
         (WEEKDAY, DatePart("weekday", "sold", "hour", {"Mon": 1}), "moments"),

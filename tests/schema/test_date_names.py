@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 
-from margrave.schema.calendar import is_possible
+from margrave.schema.calendar import FISCAL_YEARS, is_possible
 from margrave.schema.date_names import (
+    FISCAL,
     MIN_NAMES,
     MOST_NAMES,
     NAME_LISTS,
+    SPANS,
+    list_fiscal_parts,
     list_named_parts,
+    list_period_parts,
     normalize_name,
     read_names,
     turn_seasons,
@@ -125,7 +129,8 @@ def test_what_is_no_column_of_names(texts: tuple[str, ...]) -> None:
         ("Season", ("season", "season_from_21")),
         ("dayOfYear", ("day_of_year",)),
         ("iso_week", ("week",)),
-        ("FiscalYear", ("fiscal_year_april", "fiscal_year_july", "fiscal_year_october")),
+        ("FiscalYear", FISCAL),
+        ("academic_year", ("fiscal_year_september",)),
         ("birth_decade", ("decade",)),
         ("weeks", ()),
         ("weakness", ()),
@@ -134,6 +139,56 @@ def test_what_is_no_column_of_names(texts: tuple[str, ...]) -> None:
 )
 def test_names_of_columns_say_which_parts_they_may_be(name: str, parts: tuple[str, ...]) -> None:
     assert list_named_parts(name) == parts
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (("FY2021", "FY2024", "FY2022"), {"FY2021": 2021, "FY2024": 2024, "FY2022": 2022, "FY2023": 2023}),
+        (("FY24", "FY25"), {"FY24": 2024, "FY25": 2025}),
+        (("2023/24", "2021/22"), {"2023/24": 2024, "2021/22": 2022, "2022/23": 2023}),
+        (("2009-10", "2011-12"), {"2009-10": 2010, "2011-12": 2012, "2010-11": 2011}),
+        (("2023/2024", "2024/2025"), {"2023/2024": 2024, "2024/2025": 2025}),
+        (("FY 23-24", "FY 25-26"), {"FY 23-24": 2024, "FY 25-26": 2026, "FY 24-25": 2025}),
+        (("1999/00", "1998/99"), {"1999/00": 2000, "1998/99": 1999}),
+    ],
+)
+def test_fiscal_years_are_read_by_the_year_in_which_they_end(
+    texts: tuple[str, ...], numbers: dict[str, int]
+) -> None:
+    assert read_names(texts) == ("fiscal_year_july", numbers)
+
+
+@pytest.mark.parametrize(
+    "texts", [("2021", "2022", "2023"), ("2021/23", "2022/24"), ("FY24", "Q1"), ("FY2024",), ("5/6", "6/7")]
+)
+def test_other_texts_are_no_fiscal_years(texts: tuple[str, ...]) -> None:
+    assert read_names(texts) is None
+
+
+def test_fiscal_years_may_begin_in_several_months() -> None:
+    told = list_fiscal_parts({"2023/24": 2024})
+    begins = {"fiscal_year_april": 2023}
+    assert told == [(part, {"2023/24": begins.get(part, 2024)}) for part in SPANS]
+    starts = [FISCAL_YEARS[part][0] for part in (*SPANS, *FISCAL)]
+    assert {(two - one) % 12 for one, two in pairwise(starts)} <= {2, 3, 7}
+    named = list_fiscal_parts({"FY24": 2024})
+    assert named[: len(told)] == [(part, {"FY24": begins.get(part, 2024)}) for part in FISCAL]
+    assert named[len(told) :] == [("fiscal_year_april", {"FY24": 2024}), ("year", {"FY24": 2024})]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("invoice_month", ("month_start", "month_end")),
+        ("EOM", ("month_start", "month_end")),
+        ("weekStart", ("week_start",)),
+        ("sold", ()),
+        ("months", ()),
+    ],
+)
+def test_names_of_dates_say_which_periods_they_may_end(name: str, parts: tuple[str, ...]) -> None:
+    assert list_period_parts(name) == parts
 
 
 def test_seasons_of_the_south_are_half_a_year_off() -> None:

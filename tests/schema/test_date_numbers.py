@@ -18,7 +18,11 @@ from margrave.schema.storage.date_numbers import (
     choose_date_number_format,
     date_numbers,
     is_date_number_format,
+    is_stamp_format,
     read_date_numbers,
+    read_stamp_numbers,
+    spell_stamps,
+    stamp_numbers,
 )
 from margrave.schema.storage.spelling import spellings
 from margrave.schema.storage.text import date_format
@@ -38,7 +42,11 @@ NUMBERS = [
     17991231,
     5,
 ]
-VOTES = {"none": 9, "%Y%m%d": 4}
+NUMBERS += [
+    *(201303280511, 20130328051157, 99991231235959, 219912312359),
+    *(20130328051160, 20130328246000, 201302300000, 2013032805115, 179912312359, 2013032805115700),
+]
+VOTES = {"none": 15, "%Y%m%d": 4, "%Y%m%d%H%M": 2, "%Y%m%d%H%M%S": 2}
 
 
 @pytest.mark.parametrize("written", ["%Y%m%d", "%Y%m", "%Y%m%d.0", "%Y%m.0"])
@@ -53,7 +61,43 @@ def test_days_come_back_as_the_numbers_they_were(written: str) -> None:
     assert str(numbers[0]) == dt.date(1750, 12, 20).strftime(written.removesuffix(".0"))
 
 
+@pytest.mark.parametrize("written", ["%Y%m%d%H%M%S", "%Y%m%d%H%M", "%Y%m%d%H%M%S.0"])
+def test_time_stamps_come_back_as_the_numbers_they_were(written: str) -> None:
+    assert is_stamp_format(written)
+    step = 1 if "%S" in written else 60
+    ticks = np.arange(-80_000, 80_000, 17) * 86_417 * step * 1_000_000
+    ticks = ticks[np.abs(ticks) < 5e15]
+    numbers = stamp_numbers(ticks, written)
+    read, sound = read_stamp_numbers(numbers, written)
+    assert sound.all()
+    assert np.array_equal(read, ticks)
+    first = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(ticks[0]))
+    assert spell_stamps(ticks[:1], written) == [first.strftime(written)]
+    assert numbers[0] == int(first.strftime(written.removesuffix(".0")))
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.string(), pa.timestamp("us")])
+def test_declared_time_stamps_are_read_and_written_in_every_storage(kind: Any) -> None:
+    day = 86_400_000_000
+    column = Moment(
+        name="s", edges=(0, 15_792 * day, 15_793 * day), missing=True, format="%Y%m%d%H%M", strict=False
+    )
+    assert column.step == 60_000_000
+    cells: list[Any] = [201303280511, 201001012359, None, 201303282460]
+    if pa.types.is_timestamp(kind):
+        cells = [dt.datetime(2013, 3, 28, 5, 11), dt.datetime(2010, 1, 1, 23, 59), None, None]
+    values = pa.array(cells) if pa.types.is_timestamp(kind) else pa.array(cells, pa.int64()).cast(kind)
+    codes = encode_column(values, column)
+    assert codes.tolist() == [1, 0, 2, 2]
+    made = decode_column(np.array([1, 2]), column, np.random.default_rng(0), kind)
+    assert made.type in (kind, pa.large_string())
+    assert made.to_pylist()[1] is None
+    shown = str(int(made[0].as_py()) if pa.types.is_floating(kind) else made[0].as_py())
+    assert shown.startswith("2013-03-28" if pa.types.is_timestamp(kind) else "20130328")
+
+
 def test_other_formats_are_none() -> None:
+    assert not any(map(is_stamp_format, (None, "", "%Y%m%d", "%Y%m%d%H", "%Y-%m-%d %H:%M")))
     assert not any(map(is_date_number_format, (None, "", "%Y-%m-%d", "%d%m%Y", "%Y%m%d %p")))
 
 
@@ -78,11 +122,16 @@ def test_fractions_text_and_dates_do_not_vote() -> None:
         ([400, 5000], ""),  # more others than noise explains
         ([5000, 180], ""),  # numbers in a row, of which one in 27 is a day
         ([-20, -5], ""),
+        ([10, 5, -40, 5000], "%Y%m%d%H%M%S"),
+        ([10, 5, 4000, -20], "%Y%m%d%H%M"),
+        ([10, 5, 4000, 900], ""),  # of both kinds
+        ([400, 0, 5000, 0], ""),
     ],
 )
 def test_a_format_is_that_of_nearly_all_numbers(votes: list[float], found: str) -> None:
-    assert choose_date_number_format(np.array(votes, dtype=float), 30.0, False) == found
-    assert choose_date_number_format(np.array(votes, dtype=float), 30.0, True) == found + ".0" * bool(found)
+    counts = np.array([*votes, 0.0, 0.0], dtype=float)[: len(DATE_NUMBER_VOTES)]
+    assert choose_date_number_format(counts, 30.0, False) == found
+    assert choose_date_number_format(counts, 30.0, True) == found + ".0" * bool(found)
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int32(), pa.float64(), pa.string()])

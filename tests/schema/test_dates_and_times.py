@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from margrave.schema.calendar import (
     FIRST_DAY,
     LAST_DAY,
     PARTS,
+    PERIODS,
     UNITS,
     Instant,
     count_units,
@@ -42,9 +44,11 @@ def count_months(since: datetime.date, until: datetime.date) -> int:
     return months - (until.day < since.day)
 
 
+@example(datetime.datetime(2021, 1, 1))
 @given(moments)
 def test_parts_are_those_of_python(moment: datetime.datetime) -> None:
-    told = {part: int(take_part(clock_of(moment), part, np.floor_divide)[0]) for part in PARTS}
+    told = {part: int(take_part(clock_of(moment), part, np.floor_divide)[0]) for part in (*PARTS, *PERIODS)}
+    day = (moment.date() - EPOCH).days
     assert told == {
         "year": moment.year,
         "quarter": (moment.month + 2) // 3,
@@ -67,7 +71,11 @@ def test_parts_are_those_of_python(moment: datetime.datetime) -> None:
         "decade": moment.year // 10 * 10,
         "fiscal_year_april": moment.year - (moment.month < 4),
         "fiscal_year_july": moment.year + (moment.month >= 7),
+        "fiscal_year_september": moment.year + (moment.month >= 9),
         "fiscal_year_october": moment.year + (moment.month >= 10),
+        "month_start": day - moment.day + 1,
+        "month_end": day - moment.day + calendar.monthrange(moment.year, moment.month)[1],
+        "week_start": day - moment.weekday(),
     }
 
 

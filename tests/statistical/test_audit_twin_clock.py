@@ -1,4 +1,4 @@
-"""The twin audit of times of day and dates that are written as numbers: the votes on them, and rules."""
+"""The twin audit of times of day and dates as numbers, and of offsets: the votes on them, and rules."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from margrave.measure.discovery import kinds, numeric
 from margrave.measure.discovery.between.calendar import Calendar
 from margrave.privacy.unit import Adjacency
 
-COLUMNS = ("planned", "left", "due", "late", "hour", "minute", "day", "named")
-TYPES = dict.fromkeys(("planned", "left", "late", "hour", "minute", "day"), pa.int64())
+COLUMNS = ("planned", "left", "due", "late", "hour", "minute", "day", "named", "seen", "stamp")
+TYPES = dict.fromkeys(("planned", "left", "late", "hour", "minute", "day", "stamp"), pa.int64())
 Row = dict[str, Any]
 ODD: dict[str, Row] = {
     "a row as all others": {},
@@ -26,9 +26,13 @@ ODD: dict[str, Row] = {
     "over midnight": {"planned": 2355, "left": 5, "late": 10, "hour": 23, "minute": 55},
     "other digits": {"left": -517, "due": "517"},
     "no numbers": {"due": "noon", "named": "in March"},
-    "no days": {"day": 20240230, "named": "30FEB2024"},
+    "no days": {"day": 20240230, "named": "30FEB2024", "stamp": 20240230080000},
     "another number, and another spelling": {"day": 202402, "named": "March 3, 2024"},
+    "another time stamp": {"stamp": 202402290800},
     "without end": {"day": 99991231, "named": "31DEC9999"},
+    "another offset": {"seen": "2010-07-01T08:00:00-0330"},
+    "no such offset, and no offset": {"seen": "2010-01-01T08:00:00+07:07"},
+    "a moment of no zone": {"seen": "2010-01-01 08:00"},
     "no value at all": dict.fromkeys(COLUMNS),
     "far numbers": {"planned": 2**62, "left": -(2**62), "late": -(2**62)},
 }
@@ -43,6 +47,8 @@ def row(owner: int) -> Row:
     told = {"late": late, "hour": planned // 60, "minute": planned % 60}
     day = dt.date(2010, 1, 1) + dt.timedelta(days=owner * 37 % 3000)
     dates = {"day": int(day.strftime("%Y%m%d")), "named": day.strftime("%d%b%Y").upper()}
+    dates["stamp"] = int(day.strftime("%Y%m%d")) * 10**6 + 80_000 + owner % 60
+    dates["seen"] = f"{day}T08:{owner % 60:02d}:00+0{1 + (3 < day.month < 11)}:00"
     return {"planned": began, "left": left, "due": f"{due:04d}", **told, **dates}
 
 
@@ -53,7 +59,8 @@ AUDIT = LookAudit(COLUMNS, row, ODD, TYPES, owners=400, epsilon=150.0)
 def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
     asked, found = AUDIT.run(list(ODD), adjacency, k)
     assert {"times of day of planned", "times of day of left", "format of due"} < set(asked)
-    assert {"dates of day", "format of named", "weekdays of day"} < set(asked)
+    assert {"dates of day", "format of named", "weekdays of day", "offsets from UTC of seen"} < set(asked)
+    assert {"dates of stamp", "hours of stamp"} < set(asked)
     assert [what for what in asked if what.startswith("times told by")]
     assert found == []
 
@@ -91,12 +98,25 @@ def dates_by_the_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(numeric, "ask_for_dates", ask)
 
 
+def offsets_by_the_rows(patch: pytest.MonkeyPatch) -> None:
+    """Whether offsets are looked at follows from the rows themselves."""
+    true = kinds.find_time_spelling
+
+    def find(column: Any, source: Any, *more: Any) -> Any:
+        if column.name == "seen" and source.spellings("seen", "offset").reveal().sum() % 2:
+            return column
+        return true(column, source, *more)
+
+    patch.setattr(numeric, "find_time_spelling", find)
+
+
 def for_nothing(patch: pytest.MonkeyPatch) -> None:
     """An exact count asked beside the ledger decides which rules are looked at."""
     true = Calendar.find_candidates
 
     def find(self: Any, schema: Any) -> Any:
         reads = {**dict.fromkeys(("planned", "left", "due"), "time"), "day": "date", "named": "date"}
+        reads |= {"seen": "moment", "stamp": "moment"}
         return [
             rule for rule in true(self, schema) if self._source.agreements([rule], reads)[0].reveal()[0] % 2
         ]
@@ -104,8 +124,8 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Calendar, "find_candidates", find)
 
 
-@pytest.mark.parametrize("fault", [twice, by_the_rows, dates_by_the_rows, for_nothing])
+@pytest.mark.parametrize("fault", [twice, by_the_rows, dates_by_the_rows, offsets_by_the_rows, for_nothing])
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
-    odd = ["a row as all others", "no times of day", "over midnight", "no days"]
+    odd = ["a row as all others", "no times of day", "over midnight", "no days", "no value at all"]
     assert AUDIT.run(odd, "add_remove", 0)[1] != []

@@ -27,10 +27,11 @@ from margrave.privacy.accounting.renyi import best_order, check_sampled
 from margrave.privacy.noise.source import RepeatableSource
 from margrave.privacy.unit import Neighbours
 from margrave.release import Provenance
-from margrave.schema.columns import Binned, Date, Listed, Relative, Time, Unknown
+from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Time, Unknown
 from margrave.schema.frame import Selection
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock_numbers import is_clock_format
+from margrave.schema.storage.date_numbers import is_stamp_format
 from margrave.schema.storage.months import names_months
 from margrave.schema.storage.text import AS_TEXT, SEPARATORS, TextFormat
 from margrave.select.strategy import Strategy as BaseStrategy
@@ -381,18 +382,20 @@ def complete_format(text: TextFormat | None, schema: Schema | None, owner: str |
 
 
 def declare_written(text: TextFormat, schema: Schema | None) -> tuple[TextFormat, Schema | None]:
-    """A schema with the columns that have a format of months or of times of day as numbers, and a format of
-    text files that leaves them as text.
+    """A schema with the columns that have a format of months, or of times of day or time stamps as numbers,
+    and a format of text files that leaves them as text.
 
-    What draws days has to know that they are first days of months, and what draws numbers that they are times
-    of day, so that such a format is the column's.
+    What draws days has to know that they are first days of months, and what draws numbers that these are
+    times, so that such a format is the column's.
 
     Raises:
         InputError: Such a column is declared to be something else.
     """
-    kinds: dict[str, type[Date] | type[Time]] = {}
+    kinds: dict[str, type[Date] | type[Time] | type[Moment]] = {}
     for name, written in text.columns.items():
-        if names_months(written) or is_clock_format(written):
+        if is_stamp_format(written):
+            kinds[name] = Moment
+        elif names_months(written) or is_clock_format(written):
             kinds[name] = Date if names_months(written) else Time
     if not kinds:
         return text, schema
@@ -401,6 +404,7 @@ def declare_written(text: TextFormat, schema: Schema | None) -> tuple[TextFormat
         known = declared.get(name, kind(name=name))
         if not isinstance(known, kind | Unknown):
             allowed = "months for columns of dates alone" if kind is Date else "hours for times of day alone"
+            allowed = "time stamps for moments alone" if kind is Moment else allowed
             remedy = f"Declare it as a {kind.kind}, or leave the format out."
             raise InputError(invalid("format", f"of {allowed}", remedy, got=name))
         known = kind(name=name) if isinstance(known, Unknown) else known

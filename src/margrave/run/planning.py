@@ -69,6 +69,7 @@ WORDS = {
     "hours": "hours of the day",
     "weekdays": "days of the week",
     "spelling": "spelling",
+    "offsets": "offsets from UTC",
     "marks": "marks of missing values",
     "censored": "censored results",
     "values": "values that occur",

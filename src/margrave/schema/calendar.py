@@ -39,7 +39,12 @@ WEEKDAYS = {
 """Ways of numbering weekdays: how many days before Monday a week begins, and the number of its first day."""
 CLOCK_PARTS = ("hour", "minute")
 """What moments and times of day have of their own, and dates have not."""
-FISCAL_YEARS = {"fiscal_year_april": (4, 0), "fiscal_year_july": (7, 1), "fiscal_year_october": (10, 1)}
+FISCAL_YEARS = {
+    "fiscal_year_april": (4, 0),
+    "fiscal_year_july": (7, 1),
+    "fiscal_year_september": (9, 1),
+    "fiscal_year_october": (10, 1),
+}
 """The month in which a fiscal year begins, and how many years later than that one it is called."""
 NAMED_PARTS = ("half", "season", "season_from_21", "weekend", "day_of_year", "week", "decade", *FISCAL_YEARS)
 """Parts that discovery seeks in columns alone whose names or texts say so."""
@@ -49,10 +54,15 @@ PARTS = (*COMMON_PARTS, *NAMED_PARTS)
 20231 for the first of 2023, and so are a year and its month, 202301 for its January. A season is 1 for
 winter to 4 for autumn of the north, from December 1 on or from December 21; a weekend is 1 on Saturdays and
 Sundays, else 0; a week is that of ISO 8601."""
+PERIODS = ("month_start", "month_end", "week_start")
+"""Dates that another date tells: the first and the last day of its month, and the Monday of its week."""
 PART_WORDS = {
     "year_quarter": "year and quarter",
     "year_month": "year and month",
     "season_from_21": "season from the 21st on",
+    "month_start": "first day of the month",
+    "month_end": "last day of the month",
+    "week_start": "Monday of the week",
     **{part: f"fiscal year from {part.split('_')[-1].capitalize()}" for part in FISCAL_YEARS},
 }
 """What parts are called for reading where that is not their name."""
@@ -89,7 +99,7 @@ def is_possible(part: str, number: int) -> bool:
         return is_possible("year", year) and is_possible(part.removeprefix("year_"), rest)
     if part in WEEKDAYS:
         return 0 <= number - WEEKDAYS[part][1] < 7
-    first, last = ENDS[part]
+    first, last = ENDS.get(part, (FIRST_DAY, LAST_DAY))
     return first <= number <= last
 
 
@@ -178,7 +188,7 @@ def count_units(since: Instant, until: Instant, unit: str, divide: Divide) -> An
 
 
 def take_part(instant: Instant, part: str, divide: Divide) -> Any:
-    """A part of an instant, one of `PARTS`."""
+    """A part of an instant, one of `PARTS`; or one of `PERIODS`, in days since 1970-01-01."""
     if part in CLOCK_PARTS:
         hour = divide(instant.ticks, HOUR)
         return hour if part == "hour" else divide(instant.ticks, MINUTE) - 60 * hour
@@ -190,6 +200,11 @@ def take_part(instant: Instant, part: str, divide: Divide) -> Any:
         return days - 7 * divide(days, 7) + first
     if part in NAMED_PARTS:
         return _take_named_part(instant, part, divide)
+    if part == "week_start":
+        return instant.days - take_part(instant, "weekday_from_0", divide)
+    if part in PERIODS:
+        first = instant.days - instant.day + 1
+        return first if part == "month_start" else first + _count_month(instant, divide) - 1
     if part == "year_quarter":
         return instant.year * 10 + divide(instant.month + 2, 3)
     return instant.year * 100 + instant.month if part == "year_month" else getattr(instant, part)
@@ -216,9 +231,18 @@ def _take_named_part(instant: Instant, part: str, divide: Divide) -> Any:
     # A week is of the year that has its Thursday.
     thursday = day - weekday + 3
     year_before = before - _count_days(instant.year - 2, divide)
-    thursday = thursday + year_before * (1 - divide(thursday + 399, 400))
-    thursday = thursday - (length - before) * divide(thursday - (length - before) + 399, 400)
-    return divide(thursday + 6, 7)
+    # Both are found before either is moved, as a year of 366 days would be longer than the one after it.
+    earlier = 1 - divide(thursday + 399, 400)
+    later = divide(thursday - (length - before) + 399, 400)
+    return divide(thursday + year_before * earlier - (length - before) * later + 6, 7)
+
+
+def _count_month(instant: Instant, divide: Divide) -> Any:
+    """The days of an instant's month."""
+    odd = instant.month + divide(instant.month, 8)
+    leap = _count_days(instant.year, divide) - _count_days(instant.year - 1, divide) - 365
+    february = 1 - divide((instant.month - 2) * (instant.month - 2) + 100, 101)
+    return 30 + odd - 2 * divide(odd, 2) - february * (2 - leap)
 
 
 def _count_days(year: Any, divide: Divide) -> Any:

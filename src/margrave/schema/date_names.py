@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from margrave.schema.calendar import FISCAL_YEARS
+from margrave.schema.calendar import FISCAL_YEARS, PERIODS
 from margrave.schema.columns.base import split_words
 
 WEEKDAYS = {
@@ -68,6 +68,10 @@ FLAGS = {
     **dict.fromkeys(("no", "n", "false", "f", "nein", "nee", "non", "nao"), 0),
 }
 """What says that something is so, or is not."""
+FISCAL = ("fiscal_year_april", "fiscal_year_july", "fiscal_year_october")
+SPANS = ("fiscal_year_april", "fiscal_year_july", "fiscal_year_september")
+"""When years begin that are called fiscal, and those that are called by two years, of tax and of schools.
+Those of one list are two months apart or more, so that none is nearly another."""
 PART_NAMES = {
     **dict.fromkeys(("season", "saison", "jahreszeit", "estacion", "stagione"), ("season", "season_from_21")),
     **dict.fromkeys(("weekend", "wochenende"), ("weekend",)),
@@ -75,9 +79,16 @@ PART_NAMES = {
     **dict.fromkeys(("week", "weekno", "weekofyear", "isoweek", "woche", "kalenderwoche", "kw"), ("week",)),
     **dict.fromkeys(("half", "halfyear", "semester", "halbjahr", "semestre"), ("half",)),
     **dict.fromkeys(("decade", "jahrzehnt"), ("decade",)),
-    **dict.fromkeys(("fiscal", "fy", "fiscalyear"), tuple(FISCAL_YEARS)),
+    **dict.fromkeys(("fiscal", "fy", "fiscalyear"), FISCAL),
+    **dict.fromkeys(("academic", "academicyear", "schoolyear", "schuljahr"), ("fiscal_year_september",)),
 }
 """Words in the names of columns that say of which parts of a date these may be."""
+PERIOD_NAMES = {
+    **dict.fromkeys(("month", "monat", "mois", "mes", "mese", "maand", "period", "periode"), PERIODS[:2]),
+    **dict.fromkeys(("eom", "bom", "som", "ultimo"), PERIODS[:2]),
+    **dict.fromkeys(("week", "wk", "woche", "semaine", "semana", "settimana"), PERIODS[2:]),
+}
+"""Words in the names of dates that say of which periods of another date these may be the ends."""
 HALF_WORDS = "h|hy|hj|s|sem|half|semester|semestre|halbjahr"
 QUARTER_WORDS = "q|t|k|qtr|quarter|quartal|kwartaal|trim|trimestre"
 MIN_NAMES = 3
@@ -89,6 +100,12 @@ MOST_NAMES = 128
 HALF = re.compile(rf"(?:{HALF_WORDS})\s*[12]|[12][.ºª°]?\s*(?:{HALF_WORDS})")
 QUARTER = re.compile(rf"(?:{QUARTER_WORDS})\s*[1-4]|[1-4][.ºª°]?\s*(?:{QUARTER_WORDS})")
 YEAR_FIRST = re.compile(r"([1-9]\d{3})([\s/._-]*)(.+)")
+FISCAL_TEXT = re.compile(
+    r"(?P<before>(?:fy|f\.y\.|gj|ay|sy)?[\s-]*'?)(?P<year>\d{4}|\d{2})"
+    r"(?:(?P<sign>\s?[/–-]\s?)(?P<end>\d{4}|\d{2}))?",
+    re.IGNORECASE,
+)
+"""A fiscal year with a word or sign before it, as in FY2024, or by the years in which it begins and ends."""
 YEAR_LAST = re.compile(r"(.*[^\s/._'-])([\s/._'-]*)([1-9]\d{3})")
 
 
@@ -133,10 +150,24 @@ def list_named_parts(name: str) -> tuple[str, ...]:
     Args:
         name: Of a column, which is public.
     """
+    return _find_in_name(name, PART_NAMES)
+
+
+def list_period_parts(name: str) -> tuple[str, ...]:
+    """The periods of which a date may be an end by its name, none by most: of "invoice_month" a month.
+
+    Args:
+        name: Of a column, which is public.
+    """
+    return _find_in_name(name, PERIOD_NAMES)
+
+
+def _find_in_name(name: str, parts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """What the words of a column's name, up to three of them in a row, stand for."""
     words = split_words(name)
     joined = [*words, *("".join(pair) for pair in pairwise(words)), "".join(words)]
     joined += ["".join(words[place : place + 3]) for place in range(len(words))]
-    return tuple(dict.fromkeys(part for word in joined for part in PART_NAMES.get(word, ())))
+    return tuple(dict.fromkeys(part for word in joined for part in parts.get(word, ())))
 
 
 def read_flags(values: Collection[Any]) -> dict[str, int] | None:
@@ -149,6 +180,23 @@ def read_flags(values: Collection[Any]) -> dict[str, int] | None:
 def turn_seasons(texts: Mapping[str, int]) -> dict[str, int]:
     """The seasons of the south, by the number that they have in the north."""
     return {text: (number + 1) % 4 + 1 for text, number in texts.items()}
+
+
+def list_fiscal_parts(texts: Mapping[str, int]) -> list[tuple[str, dict[str, int]]]:
+    """The parts of a date that texts of fiscal years may be, and the number that each text is then.
+
+    Args:
+        texts: The year in which each fiscal year ends; where texts name one year alone it may be called so by
+            the year in which it begins, in April, or be one of the calendar.
+    """
+    spans = any(len(re.findall(r"\d+", text)) > 1 for text in texts)
+    found = [
+        (part, {text: end - 1 + FISCAL_YEARS[part][1] for text, end in texts.items()})
+        for part in (SPANS if spans else FISCAL)
+    ]
+    if spans:
+        return found
+    return [*found, ("fiscal_year_april", dict(texts)), ("year", dict(texts))]
 
 
 def read_names(values: Collection[Any]) -> tuple[str, dict[str, int]] | None:
@@ -164,11 +212,12 @@ def read_names(values: Collection[Any]) -> tuple[str, dict[str, int]] | None:
     """
     texts = [value for value in values if isinstance(value, str)]
     able = len(texts) == len(values) <= MOST_NAMES
-    found = (_read_plain(texts) or _read_with_year(texts)) if able else None
+    found = (_read_plain(texts) or _read_fiscal(texts) or _read_with_year(texts)) if able else None
     if found is None:
         return None
     part, names = found
-    if len({names[text] for text in texts}) < (2 if part in ("half", "weekend") else MIN_NAMES):
+    few = part in ("half", "weekend", *FISCAL_YEARS)
+    if len({names[text] for text in texts}) < (2 if few else MIN_NAMES):
         return None
     return part, names if len(names) <= MOST_NAMES else {text: names[text] for text in texts}
 
@@ -190,6 +239,38 @@ def _read_plain(texts: Collection[str]) -> tuple[str, dict[str, int]] | None:
             found = {text: one.numbers[key] for text, key in keys.items()}
             return one.part, found | _fill_list(one, texts, set(found.values()))
     return None
+
+
+def _read_fiscal(texts: Collection[str]) -> tuple[str, dict[str, int]] | None:
+    """Fiscal years by the year in which they end, as one from July; None where texts are none."""
+    matches = {text: FISCAL_TEXT.fullmatch(text.strip()) for text in texts}
+    found = {text: _read_fiscal_year(match) for text, match in matches.items() if match is not None}
+    if not found or len(found) < len(texts) or None in found.values():
+        return None
+    years = {text: year for text, year in found.items() if year is not None}
+    (before, sign, wide, end_wide), _ = Counter(map(_form_of, matches.values())).most_common(1)[0]
+    for year in range(min(years.values()), max(years.values()) + 1):
+        if year not in years.values():
+            first = year - 1 if sign else year
+            text = before + (f"{first}" if wide else f"{first % 100:02}")
+            years[text + sign + ((f"{year}" if end_wide else f"{year % 100:02}") if sign else "")] = year
+    return "fiscal_year_july", years
+
+
+def _form_of(match: re.Match[str] | None) -> tuple[str, str, bool, bool]:
+    """How a fiscal year is written: what is before it and between its years, and which have four digits."""
+    assert match is not None  # noqa: S101 - all were matched before
+    return match["before"], match["sign"] or "", len(match["year"]) == 4, len(match["end"] or "") == 4
+
+
+def _read_fiscal_year(match: re.Match[str]) -> int | None:
+    """The year in which a fiscal year ends; None for two years that do not follow, or for a plain number."""
+    begin, end = int(match["year"]), match["end"]
+    begin = begin if len(match["year"]) == 4 else 2000 + begin
+    if end is not None:
+        follows = (begin + 1) % 100 == int(end) if len(end) == 2 else begin + 1 == int(end)
+        return begin + 1 if follows else None
+    return begin if match["before"].strip(" -'") else None
 
 
 def _read_with_year(texts: Collection[str]) -> tuple[str, dict[str, int]] | None:

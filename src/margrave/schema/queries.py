@@ -185,20 +185,24 @@ def agreements(
     Args:
         arrays: An Arrow array of each of the rules' columns, of as many rows each.
         rules: Which numbers, which dates, and what they say.
-        reads: "date", "moment" or "time" for each of the dates: as what it is read.
+        reads: "date", "moment" or "time" for each of the dates, and for a number that is one: as what it is
+            read. A moment is what a date says only at midnight.
 
     Returns:
         Of shape [3] each.
     """
     dates = {name: _read_instants(arrays[name], reads[name], name) for rule in rules for name in rule.dates}
-    plain = {rule.number for rule in rules if not rule.pairs}
-    numbers = {name: readings(arrays[name], "number", name) for name in plain}
+    read = {rule: reads[rule.number] if rule.tells_date else "number" for rule in rules}
+    plain = {(rule.number, read[rule]) for rule in rules if not rule.pairs}
+    numbers = {(name, own): readings(arrays[name], own, name) for name, own in plain}
     found = []
     for rule in rules:
-        values, there = _read_texts(arrays[rule.number], rule) if rule.pairs else numbers[rule.number]
+        held = None if rule.pairs else numbers[rule.number, read[rule]]
+        values, there = held or _read_texts(arrays[rule.number], rule)
         own = [dates[name] for name in rule.dates]
         there = np.logical_and.reduce([there, *(known for _, known in own)])
-        agreed = there & (rule.tell_number([instant for instant, _ in own]) == values)
+        told = rule.tell_number([instant for instant, _ in own])
+        agreed = there & ((told * clock.DAY if read[rule] == "moment" else told) == values)
         counts = [int(agreed.sum()), int((there & ~agreed).sum()), int((~there).sum())]
         found.append(np.array(counts, dtype=np.int64))
     return found

@@ -24,7 +24,7 @@ from margrave.release import NoisyMarginal
 from margrave.schema.calendar import find_date
 from margrave.schema.columns import Binned, Boolean, Date, Integer, Listed, Temporal, Whole
 from margrave.schema.constraints.draws import running_weights
-from margrave.schema.constraints.rules import Within, find_ruled
+from margrave.schema.constraints.rules import CalendarRule, Within, find_ruled
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import PooledTables
 
@@ -62,6 +62,8 @@ def add_classes(
         left_alone: Names of columns of which none is sought, such as public ones.
     """
     held = {*find_ruled(schema.rules), *left_alone}
+    # The end of a period becomes what its date says, whatever a class would say.
+    held |= {one.number for one in schema.rules if isinstance(one, CalendarRule) and one.tells_date}
     told = {frozenset(rule.names) for rule in schema.rules if isinstance(rule, Within)}
     pairs = {
         m.clique

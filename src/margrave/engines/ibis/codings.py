@@ -242,18 +242,28 @@ def check_number(column: Stored, rule: CalendarRule) -> None:
     """Find a rule's number to be stored as the rule takes it.
 
     Raises:
-        InputError: The rule is about texts, and the column is none.
+        InputError: The rule is about texts, and the column has neither these nor truth values.
     """
-    if rule.pairs and column.form != "text":
+    if rule.pairs and column.form not in ("text", "bool"):
         remedy = "Leave out the rule, or state it by numbers."
         raise InputError(invalid(f"column {column.name!r}", "of text, as a rule says", remedy))
 
 
-def read_number(column: Stored, rule: CalendarRule) -> dict[str, Any]:
-    """A rule's number as "n", and whether there is one as "h"; of texts the number that each stands for."""
+def read_number(column: Stored, rule: CalendarRule, read: str) -> dict[str, Any]:
+    """A rule's number as "n", and whether there is one as "h"; of texts the number that each stands for.
+
+    read: "date" or "moment" where the number is one, which counts in days; else "number".
+    """
     if not rule.pairs:
-        found = column.read_numbers("number").value
-        return {"n": found, "h": found.notnull()}
+        found = column.read_numbers(read).value
+        there = found.notnull()
+        # A moment that is no midnight is no date: it is none of the days of the calendar.
+        days = ibis.ifelse(take_rest(found, DAY) == 0, floor_divide(found, DAY), FIRST_DAY - 1)
+        return {"n": days if read == "moment" else found, "h": there}
+    if column.form == "bool":
+        known = dict(rule.pairs)
+        true, false = (ibis.literal(known.get(text, NO_PART), type="int32") for text in ("true", "false"))
+        return {"n": ibis.ifelse(column.value, true, false), "h": column.value.notnull()}
     cases = [(column.literal(text), ibis.literal(number, type="int32")) for text, number in rule.pairs]
     none = ibis.literal(NO_PART, type="int32")
     return {"n": column.value.cases(*cases, else_=none), "h": column.value.notnull()}

@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Column, Temporal, Time
+from margrave.schema.columns import Column, Moment, Temporal, Time
 from margrave.schema.columns.relative import take_own
 from margrave.schema.storage import clock
+from margrave.schema.storage.clock import DAY, SECOND
 from margrave.schema.storage.clock_numbers import MIDNIGHT, MINUTE
-from margrave.schema.storage.date_numbers import LATEST, MOST_NUMBER
+from margrave.schema.storage.date_numbers import CLOCK_DIGITS, LATEST, MOST_NUMBER, POINT, STAMPS
 from margrave.schema.storage.forms import MAX_EXACT_FLOAT
 
 MIN_INEXACT_NUMBER = float(1 << 52)
@@ -251,9 +252,13 @@ def read_number_format(stored: Stored, column: Column) -> Stored:
         return stored
     if isinstance(own, Time):
         value = _read_clock(_whole_up_to(stored, MIDNIGHT))
+    elif isinstance(own, Moment):
+        value = _read_stamps(_whole_up_to(stored, MOST_NUMBER * CLOCK_DIGITS), str(own.format))
     else:
         value = _read_dates(_whole_up_to(stored, MOST_NUMBER), own.has_months)
-    return dataclasses.replace(stored, kind=pa.int64(), form="int", value=value)
+    # Moments are read as dates as well.
+    kind = pa.timestamp("us") if isinstance(own, Moment) else pa.int64()
+    return dataclasses.replace(stored, kind=kind, form="int", value=value)
 
 
 def _whole_up_to(stored: Stored, most: int) -> Any:
@@ -272,6 +277,16 @@ def _read_dates(whole: Any, months: bool) -> Any:
     first, next_first = (_first_day(year, month, later) for later in (0, 1))
     sound = (year >= 1) & (year <= LATEST) & (month >= 1) & (month <= 12) & (day >= 1)
     return ibis.ifelse(sound & (first + day <= next_first), first + day - 1, ibis.null("int64"))
+
+
+def _read_stamps(whole: Any, written: str) -> Any:
+    """Microseconds since 1970 of numbers that are time stamps, null for the rest."""
+    minutes = whole if written.removesuffix(POINT) == STAMPS[0] else divide_small(whole, 100)
+    second = whole * 0 if written.removesuffix(POINT) == STAMPS[0] else whole % 100
+    day, hour, minute = divide_small(minutes, 10_000), divide_small(minutes, 100) % 100, minutes % 100
+    sound = (hour < 24) & (minute < 60) & (second < 60) & (day <= MOST_NUMBER)
+    ticks = _read_dates(day, False) * DAY + (hour * 3600 + minute * 60 + second) * SECOND
+    return ibis.ifelse(sound, ticks, ibis.null("int64"))
 
 
 def _first_day(year: Any, month: Any, later: int) -> Any:

@@ -54,7 +54,7 @@ from margrave.engines.memory import MemorySource
 from margrave.engines.streaming.batches import BATCH
 from margrave.engines.streaming.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
-from margrave.schema.columns import Binned, Column, Date, Relative
+from margrave.schema.columns import Binned, Column, Date, Moment, Relative
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison, take_own
 from margrave.schema.constraints.rules import CalendarRule
 from margrave.schema.encode import encode, in_usual_form
@@ -385,7 +385,8 @@ class PushdownSource(PrivateRows):
         # Each part of a date is a column before the rule makes use of it, several times over.
         own = [reads[name] for name in rule.dates]
         parts = read_instants(dates, own)
-        table = table.select(**read_number(number, rule), **parts)
+        read = reads[rule.number] if rule.tells_date else "number"
+        table = table.select(**read_number(number, rule, read), **parts)
         return self._group_rows(table, agreement_cell(table, rule, own), 3)
 
     def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
@@ -528,7 +529,7 @@ class PushdownSource(PrivateRows):
         """Whether a column's different values are fetched with their rows: text, and dates that are numbers,
         which no query can work out again for each edge."""
         written = self._written.get(held.name)
-        return held.form == "text" or (isinstance(written, Date) and has_number_format(written))
+        return held.form == "text" or (isinstance(written, Date | Moment) and has_number_format(written))
 
     def _sum(self, names: Sequence[str], look: Callable[[MemorySource], Counts]) -> Counts:
         """What a look at some columns counts over all batches."""

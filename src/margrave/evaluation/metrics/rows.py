@@ -35,6 +35,7 @@ from margrave.schema.constraints.rules import (
     Within,
 )
 from margrave.schema.schema import Schema
+from margrave.schema.storage.clock import DAY
 
 Truths = NDArray[np.bool_]
 Codes = NDArray[np.int64]
@@ -210,6 +211,8 @@ def _violate_calendar(rule: CalendarRule, columns: Mapping[str, Column], rows: R
         codes = rows.encoded.column(rule.number)
         told = number_codes(column, rule).astype(np.float64)  # type: ignore[arg-type]  # a listed one
         values.append(np.where(codes < column.present, told[codes], np.nan))
+    elif isinstance(column, Moment):
+        values[-1] = values[-1] // DAY
     there = ~np.isnan(values).any(axis=0)
     instants = [
         Instant.of(own, not isinstance(columns[name], Date), isinstance(columns[name], Time))

@@ -151,7 +151,7 @@ def needs(column: Column) -> frozenset[str]:
     if not isinstance(column, Time):
         looks.add("spread" if is_narrow(column) else "bounds")
     if isinstance(column, (Moment, Time)) or votes_on_numbers(column):
-        looks.add("spelling")
+        looks |= {"spelling", "offsets"} if isinstance(column, Moment) else {"spelling"}
     looks |= open_cycles(column) | ({"distinct"} if may_be_keys(column) else set())
     looks |= {"marks"} if column.mark and not column.provisional else set()
     looks |= {"censored"} if isinstance(column, SpeltNumber) and column.censored == UNASKED else set()
@@ -241,8 +241,8 @@ class Discovery:
        (`margrave.measure.discovery.kinds`); and *grids*, between 2 and 3: rows by the first of a public list
        of steps that divides their number, 0 by the coarsest (`margrave.measure.discovery.values`); rows
        without a number are in no cell.
-    6. *spelling* of text that is moments, times or numbers, *censored results* and *marks* of missing values
-       among them
+    6. *spelling* of text that is moments, times or numbers, *offsets from UTC* of moments that have some,
+       *censored results* and *marks* of missing values among them
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
        After 4, *distinct values* of whole numbers (`margrave.measure.discovery.keys`), or *hours* and
        *weekdays* of moments and dates (`margrave.measure.discovery.cycles`).
@@ -252,7 +252,7 @@ class Discovery:
        *counts* of what was found or is on a public list, and *beginnings*
        (`margrave.measure.discovery.text`).
     8. *comparisons* and *relations* of numbers, dates and times, see `Relations`.
-    9. *times* that numbers tell of dates, see `Calendar`.
+    9. *times* that numbers tell of dates, see `Calendar`; before 8, *periods* that dates are the ends of.
 
     What a column leaves of its share goes to those that follow it. Columns of text come first, once a row
     count is known.
@@ -348,6 +348,12 @@ class Discovery:
         # Rules on declared bounds are errors of the user; on discovered ones they are left out.
         discovered = frozenset(column.name for column in schema.columns if not column.known)
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
+        if told > 0 and calendar.may_be_periods(profiled.columns, ruled):
+            self._tell("periods of dates")
+            before, rows = self._ledger.planned, rows_of(self._totals)[0]
+            dated = calendar.Calendar(self._source, self._gaussian, rows, public)
+            profiled = dated.find_periods(profiled, told * calendar.PERIODS_SHARE)
+            told -= before - self._ledger.planned
         if reserve:
             profiled, found = self._find_relations(profiled, found, reserve)
         if not told and calendar.may_tell(profiled.columns, ruled):
@@ -492,10 +498,11 @@ class Discovery:
         if not isinstance(known, Binned):
             return known, marginal
         wanted = needs(column)
-        if isinstance(known, (Date, Time)) and not isinstance(column, Temporal):
+        if isinstance(known, (Date, Moment, Time)) and not isinstance(column, Temporal):
             self._source = self._source.read_as([known])
-            # Weekdays are asked for in place of how many different numbers there are.
+            # Weekdays, or hours, are asked for in place of how many different numbers there are.
             wanted |= {"weekdays"} if isinstance(known, Date) and not known.has_months else set()
+            wanted |= {"hours"} if isinstance(known, Moment) else set()
         ask = functools.partial(self._look, every_row=False)
         known = find_cycles(known, self._source, ask, unit, SHARES, wanted)
         if may_be_keys(column) and isinstance(known, Integer):

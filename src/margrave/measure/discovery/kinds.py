@@ -42,7 +42,7 @@ from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
 from margrave.schema.storage.clock_numbers import MAX_NOISE, choose_clock_format
-from margrave.schema.storage.date_numbers import OCTAVES, choose_date_number_format
+from margrave.schema.storage.date_numbers import OCTAVES, choose_date_number_format, is_stamp_format
 from margrave.schema.storage.date_votes import choose_date_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import (
@@ -52,12 +52,9 @@ from margrave.schema.storage.numbers import (
     choose_number_format,
     find_evident,
 )
-from margrave.schema.storage.spelling import (
-    SHORTEST,
-    SPELLINGS,
-    choose_time_spelling,
-)
+from margrave.schema.storage.spelling import SPELLINGS, choose_number_spelling, choose_time_spelling
 from margrave.schema.storage.text import number_format
+from margrave.schema.storage.zones import choose_zone, mark_of
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -65,7 +62,7 @@ if TYPE_CHECKING:
 FullLook = Callable[[str, Callable[[], NDArray[np.int64]], Fraction, bool], tuple[NDArray[np.float64], float]]
 """What is looked at, the exact counts, rho, and whether every row is in them; the noisy counts and sigma."""
 
-Instant = TypeVar("Instant", Date, Time)
+Instant = TypeVar("Instant", Date, Moment, Time)
 
 UNASKED = (("", 0.0),)
 """What stands for the censored results of a column as long as it is not asked which these are."""
@@ -296,13 +293,13 @@ def price_dates(
         rows: A released guess of the row count.
         sigma: Standard deviation of the noise that a cost buys.
     """
-    may_be = OCTAVES[0] <= ends[0] and ends[1] <= OCTAVES[1]
+    may_be = any(low <= ends[0] and ends[1] <= high for low, high in OCTAVES)
     most_noise = MAX_DATES_NOISE if isinstance(column, Integer) and may_be else 0.0
     return _price_votes(unit, rows, sigma, most_noise)
 
 
-def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Date | None:
-    """The column of dates that whole numbers are, as in 20240229 for 2024-02-29, or None.
+def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Date | Moment | None:
+    """The column of dates or time stamps that whole numbers are, as in 20240229 for 2024-02-29, or None.
 
     **Privacy.** As `ask_for_clock`, by DATE_NUMBER_VOTES.
 
@@ -313,7 +310,10 @@ def ask_for_dates(column: Binned, source: Source, look: FullLook, cost: Fraction
         cost: rho of the look.
     """
     noisy, sigma, pointed = _ask_votes(column, source, look, cost, ("dates", "date number"))
-    return _as_written_in(Date, column, choose_date_number_format(noisy, sigma, pointed))
+    written = choose_date_number_format(noisy, sigma, pointed)
+    if is_stamp_format(written):
+        return _as_written_in(Moment, column, written)
+    return _as_written_in(Date, column, written)
 
 
 def _as_written_in(kind: type[Instant], column: Binned, written: str) -> Instant | None:
@@ -333,30 +333,37 @@ def _as_written_in(kind: type[Instant], column: Binned, written: str) -> Instant
     )
 
 
-def find_time_spelling(column: Binned, source: Source, look: FullLook, cost: Fraction) -> Binned:
-    """A text column of moments or times of day with the spelling that most of its texts have.
+def find_time_spelling(
+    column: Binned, source: Source, look: FullLook, unit: Fraction, weights: Mapping[str, Fraction]
+) -> Binned:
+    """A text column of moments or times of day with the spelling that most of its texts have, and the zone.
 
-    **Privacy.** Proof at the head of this file.
+    **Privacy.** Proof at the head of this file. Whether offsets from UTC are looked at follows from the
+    spelling that was released.
 
     Args:
         column: Others come back as they are, and so do those that are written as numbers.
         source: The private table.
         look: Prices, records and adds the noise.
-        cost: rho of the look.
+        unit: rho of a look of weight 1.
+        weights: The weight of each sort of look.
     """
-    if not isinstance(column, (Moment, Time)) or (isinstance(column, Time) and column.format):
+    if not isinstance(column, (Moment, Time)) or column.as_number:
         return column
     name, read = column.name, column.read
 
-    def exact() -> NDArray[np.int64]:
-        return source.spellings(name, read).reveal()
+    def ask(what: str, votes: str, weight: Fraction) -> tuple[NDArray[np.float64], float]:
+        return look(f"{what} of {name}", lambda: source.spellings(name, votes).reveal(), unit * weight, False)
 
-    noisy, sigma = look(f"spelling of {name}", exact, cost, False)
+    noisy, sigma = ask("spelling", read, weights["spelling"])
     if isinstance(column, Time):
         spelling = choose_time_spelling(noisy, CERTAIN_DEVIATIONS * sigma)
         return dataclasses.replace(column, spelling=spelling)
     spelling = SPELLINGS[read][int(np.argmax(noisy))]
-    zone = "UTC" if spelling.endswith(("Z", "+00:00")) else None
+    mark = mark_of(spelling)
+    zone = "UTC" if mark else None
+    if "+" in mark:
+        zone = column.zone or choose_zone(*ask("offsets from UTC", "offset", weights["offsets"]))
     return dataclasses.replace(column, spelling=spelling, zone=zone)
 
 
@@ -495,11 +502,6 @@ def _together(counts: NDArray[np.float64], evident: float) -> float:
     return float(clear.sum()) if len(clear) else float(counts.max())
 
 
-NEARLY_ALL = 0.95
-"""Share of the numbers with as many decimals from which all are written with so many."""
-MIN_DECIMALS_SHARE = 0.002
-"""Least share of the numbers with so many decimals for which output has so many."""
-
 Look = Callable[[str, Callable[[], NDArray[np.int64]], Fraction], tuple[NDArray[np.float64], float]]
 """What is looked at, the exact counts, rho; the noisy counts and sigma."""
 
@@ -538,7 +540,7 @@ def as_written(
             lambda: source.spellings(name, "number").reveal(),
             unit * weights["spelling"],
         )
-        column = dataclasses.replace(column, spelling=_number_spelling(noisy, sigma))
+        column = dataclasses.replace(column, spelling=choose_number_spelling(noisy, sigma))
     if isinstance(column, SpeltNumber) and "censored" in looks:
         noisy, sigma = look(
             f"censored results of {name}",
@@ -575,19 +577,3 @@ def _share_out(
         for place, text in enumerate(SPELLINGS["censored"])
         if place and clear[place]
     )
-
-
-def _number_spelling(votes: NDArray[np.float64], sigma: float) -> str:
-    """The spelling of nearly all numbers; else the fewest and the most decimals that evidently occur."""
-    total = float(votes.sum())
-    main = int(np.argmax(votes))
-    if votes[main] >= NEARLY_ALL * total:
-        return SPELLINGS["number"][main]
-    # Decimals that hardly ever occur would make all output longer.
-    held = np.flatnonzero(votes > max(CERTAIN_DEVIATIONS * sigma, MIN_DECIMALS_SHARE * total))
-    if not len(held) or held[-1] == 0:
-        return ""
-    if held[-1] == len(votes) - 1:
-        return SHORTEST if held[0] == 0 else ""
-    least, most = min(int(held[0]), 1), int(held[-1])
-    return f"0.{'0' * least}{'#' * (most - least)}"

@@ -91,6 +91,7 @@ SHARES = {
     "hours": Fraction(1, 2),
     "weekdays": Fraction(1, 4),
     "spelling": Fraction(1, 2),
+    "offsets": Fraction(1, 4),
     "marks": Fraction(1, 4),
     "censored": Fraction(2),
     "values": Fraction(10),
@@ -229,8 +230,7 @@ class NumericDiscovery:
             provisional=False,
         )
         if self.text:
-            cost = self.unit * SHARES["spelling"]
-            known = find_time_spelling(known, self.source, self.look, cost)
+            known = find_time_spelling(known, self.source, self.look, self.unit, SHARES)
         return known, measure_bins(known, found, seen.absent, seen.doubt)
 
     def _is_hidden(self, bounds: BoundsLook | None, seen: Seen) -> bool:
@@ -392,7 +392,7 @@ class NumericDiscovery:
         grids = released_grids(column, multiples.steps, multiples.noisy, multiples.sigma, *seen)
         return all_on(grids, multiples.step) if multiples.step > 0 else grids
 
-    def _first_looks(self) -> _Range | Time | Date:
+    def _first_looks(self) -> _Range | Time | Date | Moment:
         """Cells of the look at the column's values and the counts expected of them, after looks at bounds
         and multiples; or the column of times of day, or of dates, that whole numbers turn out to be."""
         low, high = self._ends()
@@ -418,7 +418,7 @@ class NumericDiscovery:
             edges, counts = add_end(edges, spread_counts(start.coarse, start.counts, edges))
         return dataclasses.replace(start, edges=edges, coarse=edges, counts=counts)
 
-    def _numbers(self) -> _Range | Time | Date:
+    def _numbers(self) -> _Range | Time | Date | Moment:
         """Cells over the range of the numbers: to powers of two, then, far from zero, more closely."""
         whole = isinstance(self.column, Whole)
         if is_narrow(self.column):

@@ -16,6 +16,7 @@ from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns.base import Column
 from margrave.schema.columns.repeats import Repeats, check_repeats
 from margrave.schema.storage.clock_numbers import is_clock_format
+from margrave.schema.storage.date_numbers import is_stamp_format
 from margrave.schema.storage.months import names_months
 from margrave.schema.storage.spelling import NUMBER_SPELLING
 from margrave.schema.storage.text import date_format, number_format
@@ -46,7 +47,8 @@ def check_format(written: object, read: str, name: str) -> None:
     """
     if written is None or written == "":
         return
-    if read == "time" and isinstance(written, str) and is_clock_format(written):
+    numbers = {"time": is_clock_format, "moment": is_stamp_format}.get(read)
+    if numbers is not None and isinstance(written, str) and numbers(written):
         return
     where, known = f"format of column {name!r}", read in ("number", "date", "moment")
     known = known and not (read == "moment" and isinstance(written, str) and names_months(written))

@@ -14,8 +14,9 @@ from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.binned import Binned, Whole
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock
+from margrave.schema.storage.clock import SECOND
 from margrave.schema.storage.clock_numbers import MINUTE, is_clock_format
-from margrave.schema.storage.date_numbers import is_date_number_format
+from margrave.schema.storage.date_numbers import is_date_number_format, is_stamp_format
 from margrave.schema.storage.spelling import SPELLINGS
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -54,8 +55,9 @@ class Temporal(Whole):
 
     @property
     def as_number(self) -> bool:
-        """Whether its dates, or times of day, are written as numbers, as in 20240229 and 517."""
-        return is_clock_format(self.format) or (self.read == "date" and is_date_number_format(self.format))
+        """Whether its dates, moments or times of day are written as numbers, as in 20240229 and 517."""
+        dates = is_date_number_format if self.read == "date" else is_stamp_format
+        return is_clock_format(self.format) or dates(self.format)
 
     def spell_step(self, step: float) -> str:
         """A grid's step for reading, as in 1 d or 00:15:00."""
@@ -198,8 +200,8 @@ class Moment(Temporal):
             of UTC then. None for moments without a zone, the wall clock's.
         spelling: How moments stored as text are spelt, one of `margrave.schema.storage.spelling.SPELLINGS`.
         format: How texts have the date, if not as ISO 8601, as in "%m/%d/%Y"; with " %p" behind, times have
-            AM or PM, with " %-H" hours without a leading zero. Left out, it is found, but not between strict
-            bounds.
+            AM or PM, with " %-H" hours without a leading zero; or "%Y%m%d%H%M%S" and "%Y%m%d%H%M" for digits.
+            Left out, it is found, but not between strict bounds.
 
     Example:
         >>> Moment(name="seen", lower="2024-01-01", upper="2024-12-31T23:59", bins=4, missing=False).present
@@ -215,6 +217,9 @@ class Moment(Temporal):
 
     def __post_init__(self) -> None:
         Temporal.__post_init__(self)
+        if is_stamp_format(self.format) and not self.grids:
+            step = SECOND if "%S" in str(self.format) else MINUTE
+            object.__setattr__(self, "grids", ((float(step), 1.0),))
         check_weights(self, "hours", 24)
         check_weights(self, "weekdays", 7)
         check_spelling(self, self.spelling)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.schema.calendar import FAR, HOUR, MINUTE, NO_PART, TICKS, Instant, find_range
-from margrave.schema.columns import Binned, Date, Listed, Moment, Relative, Temporal, Time, Whole
+from margrave.schema.columns import Binned, Column, Date, Listed, Moment, Relative, Temporal, Time, Whole
 from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins, running_weights
 from margrave.schema.constraints.numbers import list_texts
@@ -95,7 +95,7 @@ def _read_told(
     values = numbers[name].astype(np.float64)
     given = known.get(name, np.full(len(values), np.nan))
     absent = encoded.column(name) >= column.present
-    return np.where(np.isnan(given), np.where(absent, np.nan, values), given)
+    return np.where(np.isnan(given), np.where(absent, np.nan, values), given) // _unit_of(column)
 
 
 def number_codes(column: Listed, rule: CalendarRule) -> Longs:
@@ -119,10 +119,16 @@ def _list_told(rule: DateRule, schema: Schema, fixed: Collection[str]) -> Callab
 
 
 def _is_within(column: Binned, numbers: Longs) -> Truths:
-    """Which numbers are in a column's range, its ends included."""
+    """Which numbers are in a column's range, its ends included; days where the column is of moments."""
+    numbers = numbers * _unit_of(column)
     last = float(column.edge_array[-1]) - isinstance(column, Whole)
     found: Truths = (numbers >= float(column.edge_array[0])) & (numbers <= last)
     return found
+
+
+def _unit_of(column: Column) -> int:
+    """What a number that dates tell is in a column's unit: days where it is a date itself."""
+    return DAY if isinstance(column, Moment) else 1
 
 
 def _may_change(rule: CalendarRule, schema: Schema) -> bool:
@@ -348,6 +354,7 @@ def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> 
     """
     held = find_ruled(schema.rules)
     held |= {name for other in rules if other is not rule for name in other.dates}
+    held |= {other.number for other in rules if other.tells_date}
     daily = isinstance(take_own(schema[rule.since]), Time)
 
     def place(name: str) -> tuple[bool, float]:
@@ -518,7 +525,7 @@ class _Rows:
         number = self.read(rule.number)
         told, there = self._tell(rule)
         rows = there & _is_within(column, told) & ~number.absent & self._open(rule.number)
-        number.numbers[rows] = told[rows]
+        number.numbers[rows] = told[rows] * _unit_of(column)
 
     def settle_text(self, rule: CalendarRule) -> None:
         """Make the text what the date says, where the column lists that; a missing one stays missing."""

@@ -16,6 +16,7 @@ from margrave.schema.calendar import (
     NO_PART,
     PART_WORDS,
     PARTS,
+    PERIODS,
     UNITS,
     Divide,
     Instant,
@@ -59,6 +60,11 @@ class CalendarRule(Rule):
     def pairs(self) -> tuple[tuple[str, int], ...]:
         """The texts of the column and the numbers that they stand for, none where it has numbers."""
         return ()
+
+    @property
+    def tells_date(self) -> bool:
+        """Whether what the dates say is a date itself, in days since 1970-01-01."""
+        return False
 
     def read_texts(self, texts: Iterable[Any]) -> Longs:
         """The number that each text stands for, NO_PART where it stands for none: shape [texts]."""
@@ -207,10 +213,11 @@ class Age(DateRule):
 @final
 @dataclass(frozen=True, slots=True)
 class DatePart(DateRule):
-    """A number, or a text that stands for one, is a part of a date or moment.
+    """A number, or a text that stands for one, or another date, is a part of a date or moment.
 
     Args:
-        number: A column of numbers; with `texts` one of listed texts.
+        number: A column of numbers; with `texts` one of listed texts or truth values; for the parts that are
+            dates one of these, or of moments, which are midnights then.
         date: A column of dates or moments, or of times of day.
         part: "year", "quarter", "month", "day" (of the month), "hour" or "minute" (of a moment or a time of
             day, which has no others), or a weekday: "weekday"
@@ -219,7 +226,9 @@ class DatePart(DateRule):
             quarter of 2023, or "year_month", 202301 for its January; "half" (1 or 2), "season" from winter 1
             in December to autumn 4, "season_from_21" of which each begins on the 21st, "weekend" (1 or 0),
             "day_of_year", "week" of ISO 8601, "decade", or "fiscal_year_april" that is called by the year in
-            which it begins, "fiscal_year_july" and "fiscal_year_october" by the one in which they end.
+            which it begins, "fiscal_year_july", "fiscal_year_september" and "fiscal_year_october" by the one
+            in which they end. Parts that are dates are "month_start" and "month_end", the first and the last
+            day of the month, and "week_start", the Monday of the week.
         texts: The number that each text of the column stands for, a mapping or pairs, spelt as in the
             column; a cell with another text is not what the date says. Of several texts for a number the
             first is the one that is written where a date says another than was drawn. None for numbers.
@@ -227,7 +236,7 @@ class DatePart(DateRule):
 
     Raises:
         SchemaError: There is no such part, or texts are no texts, are named twice, or stand for what the
-            part cannot be.
+            part cannot be, or for dates.
 
     Example:
         >>> DatePart("month", date="sold", part="month").words
@@ -244,9 +253,10 @@ class DatePart(DateRule):
 
     def __post_init__(self) -> None:
         self._distinct()
-        if self.part not in PARTS:
+        known = PARTS if self.texts else (*PARTS, *PERIODS)
+        if self.part not in known:
             raise SchemaError(
-                invalid("part of rule 'date_part'", f"one of {PARTS}", "Pick one.", got=self.part)
+                invalid("part of rule 'date_part'", f"one of {known}", "Pick one.", got=self.part)
             )
         if self.texts is None:
             return
@@ -263,6 +273,11 @@ class DatePart(DateRule):
     def pairs(self) -> tuple[tuple[str, int], ...]:
         """See `CalendarRule.pairs`."""
         return tuple(self.texts or ())  # type: ignore[arg-type]
+
+    @property
+    def tells_date(self) -> bool:
+        """See `CalendarRule.tells_date`."""
+        return self.part in PERIODS
 
     @property
     def found(self) -> tuple[float, float] | None:

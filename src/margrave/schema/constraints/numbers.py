@@ -366,7 +366,9 @@ def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
         if name != rule.number:
             fits, wanted = _fits_rule(own, rule, daily)
         elif rule.pairs:
-            fits, wanted = is_of_labels(own) or _is_spelt(own), "of listed texts"
+            fits, wanted = is_of_labels(own) or isinstance(own, Boolean), "of listed texts or truth values"
+        elif rule.tells_date:
+            fits, wanted = isinstance(own, Date | Moment), "of dates or moments"
         else:
             fits, wanted = isinstance(own, Binned) and not isinstance(own, Temporal), "of numbers"
         if not fits:
@@ -398,13 +400,9 @@ def is_of_labels(column: Column) -> TypeGuard[Listed]:
     return isinstance(column, Categorical | Ordinal)
 
 
-def _is_spelt(column: Column) -> bool:
-    """Whether a column has truth values that are written as texts, or may turn out to be."""
-    return isinstance(column, Boolean) and column.spelling != ""
-
-
 def list_texts(column: Listed) -> list[Any]:
-    """The listed values of a column as a rule's texts may be: truth values as they are spelt."""
+    """The listed values of a column as a rule's texts may be: truth values as they are spelt, or "true" and
+    "false" where they are no texts."""
     values = column.values or ()
     return [column.spell(value) for value in values] if isinstance(column, Boolean) else list(values)
 

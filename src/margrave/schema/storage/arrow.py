@@ -40,8 +40,15 @@ from margrave.schema.frame import TEXT_FILE
 from margrave.schema.queries import readings
 from margrave.schema.storage import clock, forms
 from margrave.schema.storage.clock_numbers import clock_numbers, holds_numbers
-from margrave.schema.storage.date_numbers import POINT, date_numbers, is_date_number_format
+from margrave.schema.storage.date_numbers import (
+    POINT,
+    date_numbers,
+    is_date_number_format,
+    is_stamp_format,
+    stamp_numbers,
+)
 from margrave.schema.storage.spelling import respelt, write_format
+from margrave.schema.storage.zones import mark_of
 
 
 def temporal_array(ticks: Any, column: Binned, kind: Any = None) -> Any:
@@ -66,7 +73,8 @@ def temporal_array(ticks: Any, column: Binned, kind: Any = None) -> Any:
 
 def _texts(values: NDArray[np.int64], column: Binned) -> list[str]:
     if isinstance(column, (Moment, Time)):
-        return respelt(values, column.read, column.spelling)
+        zone = column.zone if isinstance(column, Moment) else None
+        return respelt(values, column.read, column.spelling, zone)
     iso_form = isinstance(column, Temporal) and column.read != "duration"
     return [column.spell(value) if iso_form else str(value) for value in values.tolist()]
 
@@ -77,7 +85,7 @@ def _natural(column: Binned) -> Any:
         return pa.date32()
     if not isinstance(column, (Moment, Time)):
         return pa.duration("us")
-    digits = len(column.spelling.rstrip("Z").removesuffix("+00:00").partition(".")[2])
+    digits = len(column.spelling.removesuffix(mark_of(column.spelling)).partition(".")[2])
     unit = {0: "s", 3: "ms", 6: "us"}[digits]
     if isinstance(column, Moment):
         return pa.timestamp(unit, column.zone)
@@ -337,13 +345,16 @@ def _decode_binned(
 
 def _holds_numbers(column: Binned) -> bool:
     """Whether dates or times of day are plain numbers, without zeros in front or a point."""
-    if column.read == "date":
-        return is_date_number_format(column.format) and POINT not in str(column.format)
+    if column.read in ("date", "moment"):
+        plain = is_date_number_format(column.format) or is_stamp_format(column.format)
+        return plain and POINT not in str(column.format)
     return holds_numbers(column.format)
 
 
 def _write_numbers(drawn: NDArray[np.int64], column: Whole) -> NDArray[np.int64]:
-    """Times of day or dates as the numbers that stand for them: shape [rows]."""
+    """Times of day, dates or moments as the numbers that stand for them: shape [rows]."""
+    if isinstance(column, Moment):
+        return stamp_numbers(drawn, column.format or "")
     return (clock_numbers if isinstance(column, Time) else date_numbers)(drawn, column.format or "")
 
 

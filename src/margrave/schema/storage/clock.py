@@ -11,7 +11,8 @@ int64 is held at its end.
 Text follows, in the strict spelling of ISO 8601 that is read:
 
     date     2024-02-29
-    moment   2024-02-29T08:05, a blank for the T, seconds, up to nine digits of a second, Z or +01:00
+    moment   2024-02-29T08:05, a blank for the T, seconds, up to nine digits of a second, Z or UTC or an
+             offset as +01:00, +0100 and +01 are, with a blank in front or without
     time     08:05, 08:05:09, 08:05:09.25, and with hours below 10 in one digit, 8:05, as lengths of time have
 
 The calendar is Gregorian, years 0001 to 9999; hours run to 23 and seconds to 59. Anything else is text. What
@@ -38,7 +39,7 @@ SECOND = PER_SECOND["us"]
 
 DATE_PARTS = r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
 TIME_PARTS = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<part>[0-9]{1,9}))?)?"
-ZONE_PARTS = r"(?:Z|(?P<sign>[+-])(?P<east>[0-9]{2}):(?P<more>[0-9]{2}))?"
+ZONE_PARTS = r"(?:Z| UTC| ?(?P<sign>[+-])(?P<east>[0-9]{2})(?::?(?P<more>[0-9]{2}))?)?"
 DATE = f"^{DATE_PARTS}$"
 MOMENT = f"^{DATE_PARTS}[T ]{TIME_PARTS}{ZONE_PARTS}$"
 TIME = f"^{TIME_PARTS.replace('{2}', '{1,2}', 1)}$"

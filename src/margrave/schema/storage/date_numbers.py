@@ -1,7 +1,8 @@
-"""Dates that are written as numbers, as in 20240229 for 2024-02-29 and 202402 for a month.
+"""Dates that are written as numbers, as in 20240229 for 2024-02-29 and 202402 for a month, and time stamps.
 
-A format says so: "%Y%m%d", or "%Y%m" for months, each of which stands for its first day; with ".0" behind
-where whole numbers are written with a point. A number such as 20240230, which is no day, is no date.
+A format says so: "%Y%m%d", or "%Y%m" for months, each of which stands for its first day; "%Y%m%d%H%M%S" or
+"%Y%m%d%H%M" for time stamps; with ".0" behind where whole numbers are written with a point. A number such as
+20240230, which is no day, is no date.
 
 A cell votes for one class by its own number; the counts say whether a column holds such dates.
 """
@@ -13,23 +14,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.schema.storage.clock import are_days
+from margrave.schema.storage.clock import DAY, SECOND, are_days
 
 Whole = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 
 DAYS, MONTHS = "%Y%m%d", "%Y%m"
 POINT = ".0"
-DATE_NUMBER_VOTES = ("none", DAYS)
-"""The classes of whole numbers: no date, and a day. Months are left numbers where nobody declares them: that
-they are the year and month of a date beside them is told by numbers (`schema.calendar`)."""
+STAMPS = ("%Y%m%d%H%M", "%Y%m%d%H%M%S")
+CLOCK_DIGITS = 10**6
+"""What hours, minutes and seconds are to the day before them."""
+DATE_NUMBER_VOTES = ("none", DAYS, *STAMPS)
+"""The classes of whole numbers: no date, a day, and time stamps, which have more digits. Months are left
+numbers where nobody declares them: that they are the year and month of a date beside them is told by numbers
+(`schema.calendar`)."""
 YEARS = 1800, 2199
 """Years of the dates that vote, first and last; and LATEST, which stands for no end."""
 LATEST = 9999
 MOST_NUMBER = 99_999_999
 """The greatest number that may stand for a date."""
-OCTAVES = 2.0**24, 2.0**27
-"""The powers of two between which days lie, those of LATEST included."""
+OCTAVES = ((2.0**24, 2.0**27), (2.0**37, 2.0**38), (2.0**44, 2.0**45))
+"""The powers of two between which days lie, those of LATEST included, and time stamps to the minute and to
+the second."""
 MAX_OTHER_SHARE = 0.005
 """Most cells that are no date, as a share of all whole numbers: slips. Of numbers in a row one in 27 is a
 day. Not measured."""
@@ -40,6 +46,49 @@ DOUBT = 3.0
 def is_date_number_format(written: str | None) -> bool:
     """Whether a format is one of dates as numbers."""
     return (written or "").removesuffix(POINT) in (DAYS, MONTHS)
+
+
+def is_stamp_format(written: str | None) -> bool:
+    """Whether a format is one of time stamps as numbers."""
+    return (written or "").removesuffix(POINT) in STAMPS
+
+
+def read_stamp_numbers(values: NDArray[Any], written: str) -> tuple[Whole, Truths]:
+    """Microseconds since 1970 of numbers that are time stamps, 0 for the rest, and which are.
+
+    Args:
+        values: Whole numbers or floats, NaN among them, shape [values].
+        written: The format.
+    """
+    values = values.astype(np.float64)
+    scale = 100 if written.removesuffix(POINT) == STAMPS[0] else 1
+    with np.errstate(invalid="ignore"):
+        whole = (values >= 0) & (values < MOST_NUMBER * CLOCK_DIGITS / scale) & (values == np.floor(values))
+    number = np.where(whole, values, 0).astype(np.int64) * scale
+    days, sound = read_date_numbers(number // CLOCK_DIGITS, DAYS)
+    hour, minute, second = (number // part % 100 for part in (10_000, 100, 1))
+    sound &= whole & (hour < 24) & (minute < 60) & (second < 60)
+    ticks = days * DAY + (hour * 3600 + minute * 60 + second) * SECOND
+    return np.where(sound, ticks, 0), sound
+
+
+def stamp_numbers(ticks: Whole, written: str) -> Whole:
+    """Time stamps as numbers in a format, down to its last unit: shape [values].
+
+    Args:
+        ticks: Microseconds since 1970.
+        written: The format.
+    """
+    days, clock = np.divmod(np.asarray(ticks, dtype=np.int64), DAY)
+    seconds = clock // SECOND
+    number = seconds // 3600 * 10_000 + seconds // 60 % 60 * 100 + seconds % 60
+    number += date_numbers(days, DAYS) * CLOCK_DIGITS
+    return np.asarray(number // (100 if written.removesuffix(POINT) == STAMPS[0] else 1))
+
+
+def spell_stamps(ticks: Whole, written: str) -> list[str]:
+    """Time stamps as text in a format: shape [values]."""
+    return [f"{number}{POINT * written.endswith(POINT)}" for number in stamp_numbers(ticks, written).tolist()]
 
 
 def read_date_numbers(values: NDArray[Any], written: str) -> tuple[Whole, Truths]:
@@ -81,15 +130,20 @@ def vote_on_date_numbers(values: NDArray[Any]) -> Whole:
         values: Whole numbers or floats, shape [values].
     """
     values = values.astype(np.float64)
-    days, sound = read_date_numbers(values, DAYS)
-    year = days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
-    sound &= ((year >= YEARS[0]) & (year <= YEARS[1])) | (year == LATEST)
+    found = np.zeros(len(values), dtype=np.int64)
+    for place, written in enumerate(DATE_NUMBER_VOTES[1:], 1):
+        read = read_stamp_numbers if written in STAMPS else read_date_numbers
+        ticks, sound = read(values, written)
+        days = ticks // DAY if written in STAMPS else ticks
+        year = days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
+        sound &= ((year >= YEARS[0]) & (year <= YEARS[1])) | (year == LATEST)
+        found[sound] = place
     with np.errstate(invalid="ignore"):
-        return np.where(values == np.floor(values), sound, -1).astype(np.int64)
+        return np.where(values == np.floor(values), found, -1).astype(np.int64)
 
 
 def choose_date_number_format(votes: NDArray[np.float64], sigma: float, pointed: bool) -> str:
-    """The format of a column of dates as numbers; "" if it is none.
+    """The format of a column of dates or time stamps as numbers; "" if it is none.
 
     This is post-processing of released counts.
 
@@ -98,7 +152,8 @@ def choose_date_number_format(votes: NDArray[np.float64], sigma: float, pointed:
         sigma: Standard deviation of their noise.
         pointed: Whether whole numbers are written with a point.
     """
-    none, days = votes.tolist()
-    if days <= max(none, 0.0) or none > MAX_OTHER_SHARE * (none + days) + DOUBT * sigma:
+    best = int(np.argmax(votes[1:])) + 1
+    dates, other = float(votes[best]), float(np.delete(votes, best).max())
+    if dates <= max(other, 0.0) or other > MAX_OTHER_SHARE * (other + dates) + DOUBT * sigma:
         return ""
-    return DAYS + POINT * pointed
+    return DATE_NUMBER_VOTES[best] + POINT * pointed

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from margrave.schema.storage import clock, forms
+from margrave.schema.storage import clock, forms, zones
 from margrave.schema.storage.censored import CENSORED_VOTES, MARKS, vote_on_censored
 from margrave.schema.storage.clock_numbers import (
     CLOCK_VOTES,
@@ -37,12 +37,15 @@ from margrave.schema.storage.clock_numbers import (
 from margrave.schema.storage.date_numbers import (
     DATE_NUMBER_VOTES,
     is_date_number_format,
+    is_stamp_format,
     read_date_numbers,
+    read_stamp_numbers,
+    spell_stamps,
     vote_on_date_numbers,
 )
 from margrave.schema.storage.date_votes import DATE_VOTES, LEAST_BARE, vote_on_dates
 from margrave.schema.storage.months import MONTH_VOTES, move_to_first_days, names_months, vote_on_months
-from margrave.schema.storage.numbers import NUMBER_VOTES, vote_on_numbers
+from margrave.schema.storage.numbers import CERTAIN_DEVIATIONS, NUMBER_VOTES, vote_on_numbers
 from margrave.schema.storage.text import NumberFormat, TextFormat, date_format, number_format
 
 
@@ -56,8 +59,8 @@ def rewrite_column(array: Any, read: str, written: str, name: str = "") -> Any:
         name: The column's name, for the error.
     """
     normal = forms.normal(array, name)
-    if read == "time":
-        return array if clock.is_temporal(array.type) else _read_clock(normal)
+    if read == "time" or is_stamp_format(written):
+        return array if clock.is_temporal(array.type) else _read_clock(normal, read, written)
     if not forms.is_text(normal):
         numbers = read == "date" and is_date_number_format(written) and not clock.is_temporal(array.type)
         return _read_dates(normal, written) if numbers else array
@@ -67,16 +70,21 @@ def rewrite_column(array: Any, read: str, written: str, name: str = "") -> Any:
     return pa.DictionaryArray.from_arrays(indices, usual.dictionary)
 
 
-def _read_clock(normal: Any) -> Any:
-    """Times of day that are written as numbers: microseconds of numbers, and of text the usual form."""
+def _read_clock(normal: Any, read: str, written: str) -> Any:
+    """Times or moments that are written as numbers: microseconds of numbers, of text the usual form."""
+
+    def find_ticks(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        return read_clock(values) if read == "time" else read_stamp_numbers(values, written)
+
     if not forms.is_text(normal):
-        ticks, sound = read_clock(forms.numbers(normal)[0])
+        ticks, sound = find_ticks(forms.numbers(normal)[0])
         return pa.array(ticks, mask=~sound)
     values, text = forms.parse(normal.dictionary)
-    ticks, sound = read_clock(np.where(text, np.nan, values))
-    usual = pa.array([clock.time_text(tick) for tick in ticks.tolist()], pa.large_string())
-    read = pc.if_else(pa.array(sound), usual, normal.dictionary.cast(pa.large_string())).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(pc.take(read.indices, normal.indices), read.dictionary)
+    ticks, sound = find_ticks(np.where(text, np.nan, values))
+    spell = clock.time_text if read == "time" else clock.moment_text
+    usual = pa.array([spell(tick) for tick in ticks.tolist()], pa.large_string())
+    found = pc.if_else(pa.array(sound), usual, normal.dictionary.cast(pa.large_string())).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(pc.take(found.indices, normal.indices), found.dictionary)
 
 
 def _read_dates(normal: Any, written: str) -> Any:
@@ -93,11 +101,10 @@ def number_style(written: str) -> NumberFormat:
 CLOCKS = ("00:00", "00:00:00", "00:00:00.000", "00:00:00.000000")
 BARE_CLOCKS = tuple(form.removeprefix("0") for form in CLOCKS)
 """Times of day whose hours below 10 have one digit."""
-ZONES = ("", "Z", "+00:00")
 DIGITS = 9
 """Most digits behind the point of a spelling of numbers."""
 SPELLINGS: dict[str, tuple[str, ...]] = {
-    "moment": tuple(f"{blank}{clock}{zone}" for blank in "T " for clock in CLOCKS for zone in ZONES),
+    "moment": tuple(f"{blank}{clock}{zone}" for blank in "T " for clock in CLOCKS for zone in zones.MARKS),
     "time": (*CLOCKS, *BARE_CLOCKS),
     "number": ("0", *(f"0.{'0' * digits}" for digits in range(1, DIGITS + 1)), ""),
     "mark": MARKS,
@@ -107,12 +114,13 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "censored": CENSORED_VOTES,
     "clock format": CLOCK_VOTES,
     "date number": DATE_NUMBER_VOTES,
+    "offset": zones.OFFSET_VOTES,
 }
 """The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
-offset from UTC counts as +00:00. Numbers go by their digits behind the point, "" for more of them and for
+offset from UTC counts as 0. Numbers go by their digits behind the point, "" for more of them and for
 those with an exponent; marks are texts that stand for a missing value. Those of formats are the classes that
-vote on them: NUMBER_VOTES, DATE_VOTES, MONTH_VOTES and CLOCK_VOTES; and those of censored results are
-CENSORED_VOTES, of which the first are missing cells."""
+vote on them: NUMBER_VOTES, DATE_VOTES, MONTH_VOTES and CLOCK_VOTES; those of offsets are OFFSET_VOTES, and
+those of censored results CENSORED_VOTES, of which the first are missing cells."""
 SHORTEST = "0.*"
 """The spelling of numbers of any number of digits of which whole ones have no point."""
 NUMBER_SPELLING = re.compile(rf"|0|0\.\*|0\.(?=.{{1,{DIGITS}}}$)0*#*")
@@ -129,7 +137,7 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
     Args:
         array: An Arrow array.
         read: "moment", "time", "number", "mark" or "censored"; or "number format", "date format",
-            "month format", "clock format" or "date number".
+            "month format", "clock format", "date number" or "offset".
         name: The column's name, for the error.
     """
     known = SPELLINGS[read]
@@ -190,6 +198,7 @@ PLACES: dict[str, Callable[[Any], NDArray[np.int64]]] = {
     "date format": vote_on_dates,
     "month format": vote_on_months,
     "censored": vote_on_censored,
+    "offset": zones.vote_on_offsets,
     **{read: partial(_number_vote_places, read=read) for read in NUMBER_VOTERS},
 }
 """Finds the place of each text among the spellings of a reading, -1 for none."""
@@ -206,8 +215,9 @@ def write_format(values: Any, read: str, written: str, spelling: str) -> Any:
     """
     coded = values.dictionary_encode()
     distinct = coded.dictionary
-    if read == "time":
-        texts = spell_clock(np.asarray(distinct.to_numpy(zero_copy_only=False)), written)
+    if read == "time" or is_stamp_format(written):
+        spell = spell_clock if read == "time" else spell_stamps
+        texts = spell(np.asarray(distinct.to_numpy(zero_copy_only=False)), written)
         return pa.array(texts, pa.large_string()).take(coded.indices)
     if read == "number":
         texts = spell_numbers(distinct, spelling) if spelling else _number_texts(distinct)
@@ -252,33 +262,36 @@ def _spell(value: float, least: int, most: int) -> str:
 
 def _find_spelling(text: str, read: str) -> str:
     blank, hours = (text[DATE_LETTERS], text[DATE_LETTERS + 1 :]) if read == "moment" else ("", text)
-    zone = "Z" if hours.endswith("Z") else "+00:00" if "+" in hours or "-" in hours else ""
-    hours = hours.removesuffix("Z").split("+")[0].split("-")[0]
+    zone = zones.find_mark(hours) if read == "moment" else ""
+    hours = hours[: len(hours) - len(zone)]
     digits = len(hours.partition(".")[2])
     forms = BARE_CLOCKS if hours[1:2] == ":" else CLOCKS
     form = forms[0] if hours.count(":") == 1 else forms[1 + (digits > 0) + (digits > 3)]
     return f"{blank}{form}{zone}"
 
 
-def respelt(values: NDArray[np.int64], read: str, spelling: str) -> list[str]:
+def respelt(values: NDArray[np.int64], read: str, spelling: str, zone: str | None = None) -> list[str]:
     """Moments or times as text in a spelling, cut down to its precision.
 
     Args:
         values: Microseconds, shape [values].
         read: "moment" or "time".
         spelling: One of `SPELLINGS`.
+        zone: In which moments are shown where the spelling has an offset from UTC, as `Moment` has it.
     """
     found = []
-    zone = next(zone for zone in reversed(ZONES) if spelling.endswith(zone))
-    for value in values.tolist():
+    mark = zones.mark_of(spelling) if read == "moment" else ""
+    offsets = zones.find_offsets(values, zone if "+" in mark else None)
+    local = (values + offsets * zones.MINUTE).tolist()
+    for value, offset in zip(local, offsets.tolist(), strict=True):
         day, hours = divmod(value, clock.DAY)
         text = clock.time_text(hours)
         text = text if "." in text else f"{text}.000000"
         bare = spelling in BARE_CLOCKS
-        length = len(spelling) - len(zone) - (read == "moment") + bare
+        length = len(spelling) - len(mark) - (read == "moment") + bare
         head = clock.date_text(day) + spelling[0] if read == "moment" else ""
         text = text[:length].removeprefix("0" * bare)
-        found.append(f"{head}{text}{zone}")
+        found.append(f"{head}{text}{zones.spell_offset(offset, mark)}")
     return found
 
 
@@ -295,6 +308,35 @@ def choose_time_spelling(votes: NDArray[np.float64], evident: float) -> str:
     form = int(np.argmax(wide + bare))
     short = bare[form] > max(LEAST_BARE * (wide[form] + bare[form]), evident)
     return (BARE_CLOCKS if short else CLOCKS)[form]
+
+
+NEARLY_ALL = 0.95
+"""Share of the numbers with as many decimals from which all are written with so many."""
+MIN_DECIMALS_SHARE = 0.002
+"""Least share of the numbers with so many decimals for which output has so many."""
+
+
+def choose_number_spelling(votes: NDArray[np.float64], sigma: float) -> str:
+    """The spelling of nearly all numbers; else the fewest and the most decimals that evidently occur.
+
+    This is post-processing of released counts.
+
+    Args:
+        votes: Noisy counts of `SPELLINGS["number"]`, shape [spellings].
+        sigma: Standard deviation of their noise.
+    """
+    total = float(votes.sum())
+    main = int(np.argmax(votes))
+    if votes[main] >= NEARLY_ALL * total:
+        return SPELLINGS["number"][main]
+    # Decimals that hardly ever occur would make all output longer.
+    held = np.flatnonzero(votes > max(CERTAIN_DEVIATIONS * sigma, MIN_DECIMALS_SHARE * total))
+    if not len(held) or held[-1] == 0:
+        return ""
+    if held[-1] == len(votes) - 1:
+        return SHORTEST if held[0] == 0 else ""
+    least, most = min(int(held[0]), 1), int(held[-1])
+    return f"0.{'0' * least}{'#' * (most - least)}"
 
 
 def read_cells(distinct: Any, name: str, text: TextFormat) -> Any:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.clock_numbers import is_clock_format
-from margrave.schema.storage.date_numbers import POINT, is_date_number_format
+from margrave.schema.storage.date_numbers import POINT, is_date_number_format, is_stamp_format
 from margrave.schema.storage.months import names_months
 
 SPACES = "[ \u00a0\u202f]"
@@ -515,7 +515,7 @@ class TextFormat:
 
     def _parse_format(self, name: str) -> NumberFormat | DateFormat | None:
         written = self.columns.get(name)
-        if written is None or written == AS_TEXT or is_clock_format(written):
+        if written is None or written == AS_TEXT or is_clock_format(written) or is_stamp_format(written):
             return None
         if "%d" in written or "%-d" in written or names_months(written):
             return date_format(written, f"format of column {name!r}")

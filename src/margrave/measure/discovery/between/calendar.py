@@ -22,6 +22,7 @@ from margrave.measure.discovery.between.links import greatest_distance, round_sh
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.schema.calendar import (
     DAY_UNITS,
+    FISCAL_YEARS,
     NAMED_PARTS,
     TICKS,
     Instant,
@@ -45,7 +46,14 @@ from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.constraints.numbers import is_of_labels, list_texts
 from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed, find_ruled
-from margrave.schema.date_names import list_named_parts, read_flags, read_names, turn_seasons
+from margrave.schema.date_names import (
+    list_fiscal_parts,
+    list_named_parts,
+    list_period_parts,
+    read_flags,
+    read_names,
+    turn_seasons,
+)
 from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -67,6 +75,8 @@ DAYS, DAYS_NOISE, DAYS_FINE = Fraction(1, 2), 4.0, 200.0
 """Share of that for a look at fixed days before, where quantiles leave any open; and rows over the noise of a
 count there, at least, as many counts together tell a day, and at most: a day that is off by one in a thousand
 of a unit costs as many rows. Not measured."""
+PERIODS_SHARE = Fraction(1, 2)
+"""Share of that for the look at periods of dates, at most. Not measured."""
 MIN_SHARE = 0.9
 """Least share of the rows with all values in which the number is what the dates say."""
 Z = 4.0
@@ -93,13 +103,33 @@ def may_tell(columns: Collection[Column], ruled: Collection[str]) -> bool:
     free = [column for column in columns if column.name not in ruled]
     numbers = any(isinstance(one, Binned) and not isinstance(one, Temporal) for one in free)
     able = numbers or any(_may_name(one) for one in free)
-    return able and any(isinstance(column, (Date, Moment, Time)) for column in columns)
+    dated = [column for column in columns if isinstance(column, (Date, Moment, Time))]
+    return bool(dated) and (able or may_be_periods(columns, ruled))
+
+
+def may_be_periods(columns: Collection[Column], ruled: Collection[str]) -> bool:
+    """Whether a date may be the end of a period of another one, by names and formats alone.
+
+    Args:
+        columns: All of the table, their kinds known.
+        ruled: Names of those that rules are about.
+    """
+    periods = {one.name for one in columns if one.name not in ruled and _list_periods(one)}
+    others = [one for one in columns if isinstance(one, (Date, Moment)) and one.name not in periods]
+    return bool(periods) and bool(others)
+
+
+def _list_periods(column: Column) -> tuple[str, ...]:
+    """The periods of which a column of dates may be an end, by its name or as its texts are months."""
+    if not isinstance(column, (Date, Moment)):
+        return ()
+    return ("month_start",) if column.has_months else list_period_parts(column.name)
 
 
 def _may_name(column: Column) -> bool:
     """Whether the texts of a column are names of a part of a date, or may turn out to be."""
     searched = is_of_labels(column) and not column.stems and column.values is None
-    flag = isinstance(column, Boolean) and column.spelling != "" and _is_of_weekends(column)
+    flag = isinstance(column, Boolean) and _is_of_weekends(column)
     return searched or flag or list_names(column) is not None
 
 
@@ -118,10 +148,10 @@ def _is_of_weekends(column: Column) -> bool:
 def list_names(column: Column) -> tuple[str, dict[str, int]] | None:
     """The part of a date that the listed texts of a column name, and the number of each; None if they do not.
 
-    As `margrave.schema.date_names.read_names`; what is "(other)" is not looked at. Yes and no name
-    weekends where the column's name says so, and truth values that are text.
+    As `margrave.schema.date_names.read_names`; what is "(other)" is not looked at. Yes and no, and truth
+    values, name weekends where the column's name says so.
     """
-    listed = is_of_labels(column) or (isinstance(column, Boolean) and column.spelling)
+    listed = is_of_labels(column) or isinstance(column, Boolean)
     if listed and isinstance(column, Listed) and _is_of_weekends(column):
         flags = read_flags(list_texts(column))
         if flags is not None:
@@ -175,6 +205,7 @@ class Calendar:
     at most sqrt(m S^2), and that is what its one event declares. *days* that numbers are told to, before it,
     are the same of m other rules, one a fixed day. Which rules are asked for follows from released bins and
     texts, public things, and for *times* the noisy counts of *days*; what is made of them from noisy counts.
+    *periods*, before relations are looked for, are the same of rules about dates.
 
     Args:
         source: The private table.
@@ -189,6 +220,25 @@ class Calendar:
         self._rows = max(rows, 0.0)
         self._fixed = frozenset(fixed)
 
+    def find_periods(self, schema: Schema, rho: Fraction) -> Schema:
+        """The schema with a rule for each date that is the end of a period of another one.
+
+        Args:
+            schema: All known.
+            rho: What may be spent, as in `run`.
+        """
+        dates = {one.name: one for one in self._find_dates(schema) if not one.daily}
+        parts = {name: _list_periods(schema[name]) for name in dates}
+        rules: list[CalendarRule] = [
+            DatePart(name, date, part)
+            for name, own in parts.items()
+            for part in own
+            for date in dates
+            if not parts.get(date)
+        ]
+        most = min(self._gaussian.count_tables(rho, self._rows / MOST_NOISE), MOST_TOLD)
+        return self._find_among(schema, rules[:most], rho, dates, "periods")
+
     def run(self, schema: Schema, rho: Fraction) -> Schema:
         """The schema with a rule for each number that dates tell.
 
@@ -201,10 +251,21 @@ class Calendar:
         rho -= spent
         most = min(self._gaussian.count_tables(rho, self._rows / MOST_NOISE), MOST_TOLD)
         rules = [*ages, *self.find_candidates(schema)][:most]
+        return self._find_among(schema, rules, rho, dates, "times")
+
+    def _find_among(
+        self,
+        schema: Schema,
+        rules: Sequence[CalendarRule],
+        rho: Fraction,
+        dates: Mapping[str, _Dates],
+        what: str,
+    ) -> Schema:
+        """The schema with those of some rules that nearly all rows obey, as a look of at most rho shows."""
         if not rules:
             return schema
         cost = self._gaussian.joint(len(rules)).find_cost(rho, self._rows / LEAST_NOISE)
-        noisy, sigma = self._count(f"times told by {len(rules)} rules", rules, cost, dates)
+        noisy, sigma = self._count(f"{what} told by {len(rules)} rules", rules, cost, dates)
 
         def place(rule: CalendarRule) -> tuple[float, ...]:
             own = [dates[name] for name in rule.dates]
@@ -252,13 +313,16 @@ class Calendar:
     def find_candidates(self, schema: Schema) -> list[CalendarRule]:
         """The rules that released bins leave open, those of the nearest distributions first."""
         dates = self._find_dates(schema)
+        # What the end of a period says its date says as well.
+        ends = {one.number for one in schema.rules if isinstance(one, CalendarRule) and one.tells_date}
+        full = [one for one in dates if one.name not in ends]
         # What dates say does not hang on the number, so it is worked out once for all of them.
         gaps = _list_gaps(schema, dates)
         linked = {(since, until) for since, until, _, _ in gaps}
-        parts, times = _list_parts(dates), [one for one in _list_times(dates) if one[:2] not in linked]
+        parts, times = _list_parts(full), [one for one in _list_times(dates) if one[:2] not in linked]
         bases = {name for column in schema.columns if isinstance(column, Relative) for name in column.bases}
         held = _find_held(schema) | bases
-        scored = self._list_names(schema, dates, held)
+        scored = self._list_names(schema, full, held)
         for name, numbers in self._draw_numbers(schema, _find_held(schema)):
             named = list_named_parts(name)
             if len(np.unique(numbers)) < MIN_VALUES:
@@ -293,18 +357,25 @@ class Calendar:
     def _list_names(
         self, schema: Schema, dates: Sequence[_Dates], held: Collection[str]
     ) -> list[tuple[float, CalendarRule]]:
-        """Columns of names with each date, first of all: what a text says hangs on no distribution."""
+        """Columns of names with each date, full ones first: what a text says hangs on no distribution."""
         found: list[tuple[float, CalendarRule]] = []
+        # Whole numbers that were declared to be truth values are not read as such.
+        untold = {one.name for one in self._source.columns if not isinstance(one, Boolean)}
+        untold &= {one.name for one in schema.columns if isinstance(one, Boolean) and not one.spelling}
         for column in schema.columns:
-            named = list_names(column) if column.name not in self._fixed | set(held) else None
+            named = list_names(column) if column.name not in self._fixed | set(held) | untold else None
             if named is not None:
                 part, texts = named
                 able = [date.name for date in dates if part in list_parts(date.read)]
                 spelt = [(part, texts)]
+                if part in FISCAL_YEARS:
+                    spelt = list_fiscal_parts(texts)
                 if part == "season":
                     turned = turn_seasons(texts)
                     spelt += [("season_from_21", texts), (part, turned), ("season_from_21", turned)]
-                found += [(0.0, DatePart(column.name, date, *one)) for date in able for one in spelt]
+                # Whatever a date says that may be the end of a period, a full one says as well.
+                far = {name: float(bool(_list_periods(schema[name]))) for name in able}
+                found += [(far[date], DatePart(column.name, date, *one)) for date in able for one in spelt]
         return found
 
     def _free(self, schema: Schema) -> list[Column]:
