@@ -42,7 +42,7 @@ MOST_SPIKES, MOST_NUMBERS = 128, 2048
 """Cells that are looked at, and numbers in all of them together that are counted by themselves: engines that
 run SQL need a second for every 400."""
 LEAST_STEP = float(np.finfo(np.float64).tiny)
-"""The least step of round numbers: one over a smaller one, as between the floats nearest to 0, is no float."""
+"""The least step of round numbers: one over a smaller one, as between floats nearest to 0, is no float."""
 CLOCK = tuple(float(10**6 * seconds) for seconds in (1, 60, 300, 900, 1800, 3600, 21_600, 86_400))
 """Steps of moments, times and durations, in microseconds."""
 
