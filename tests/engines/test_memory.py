@@ -148,7 +148,9 @@ class Color(str, Enum):
 
 
 @pytest.mark.parametrize("dtype", ["object", "category"])
-@pytest.mark.parametrize("more", [[], [5], [None], [math.nan, 1.5], [decimal.Decimal("NaN")]])
+@pytest.mark.parametrize(
+    "more", [[], [5], [None], [math.nan, 1.5], [decimal.Decimal("NaN")], [np.float32("nan")]]
+)
 def test_one_object_respells_no_other(more: list[Any], dtype: str) -> None:
     """What an object's text is hangs on that object alone."""
     plain = pd.Series([Color.RED, Color.BLUE, "green", np.str_("white")], dtype=object)

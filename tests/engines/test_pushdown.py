@@ -10,7 +10,7 @@ import pytest
 
 from extras import import_extra
 from margrave.engines.memory import open_source as in_memory
-from margrave.engines.opening import open_here, open_source
+from margrave.engines.opening import open_head, open_here, open_source
 from margrave.errors import InputError, SchemaError
 from margrave.schema.columns import Categorical, Integer, Ordinal, Real
 from margrave.schema.schema import Schema
@@ -122,6 +122,30 @@ def test_columns_without_a_kind_are_refused() -> None:
     lists = connection.create_table("l", pa.table({"l": pa.array([[1], [2]])}))
     with pytest.raises(InputError, match="column 'l'"):
         open_source(lists)
+    spans = connection.create_table("d", pa.table({"d": pa.array([1], pa.duration("us")), "n": [1]}))
+    with pytest.raises(InputError, match="column 'd'"):  # before anything is spent
+        open_head(spans)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_no_moment_ends_a_run(unit: str) -> None:
+    """However far it is: an error by one cell would tell of it, and lose what was spent by then."""
+    far = [(1 << 63) - 2, 2 - (1 << 63), 1 << 62, 10**16, -(10**16), 10**15]
+    ticks = [*far, 0, 1_600_000_000, None]
+    connection = ibis.duckdb.connect()
+    moments = pa.array(ticks, pa.int64()).view(pa.timestamp(unit))
+    source = open_source(connection.create_table("m", pa.table({"m": moments})))[0]
+    missing, held = source.kinds("m").reveal()[:2].tolist()
+    assert missing + held + source.kinds("m").reveal()[2] == len(ticks)
+    assert missing == 1 + sum(abs(tick) * {"s": 10**6, "ms": 1000}.get(unit, 1) >= 1 << 63 for tick in far)
+    cells = source.histogram("m", np.array([-1e19, 0.0, 1.0, 1e19]), absent=True).reveal()
+    assert cells.sum() == len(ticks)
+    assert cells[1] == 1
+    alone = [ticks[-2:], ticks[-3:-2]]
+    for place, part in enumerate(alone):
+        few = pa.table({"m": pa.array(part, pa.int64()).view(pa.timestamp(unit))})
+        pushed, here = (open_source(one)[0] for one in (connection.create_table(f"f{place}", few), few))
+        assert pushed.values("m")[0] == here.values("m")[0]
 
 
 def test_the_choice_of_owners_rows_stays(table: Any) -> None:

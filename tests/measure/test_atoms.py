@@ -185,6 +185,14 @@ def test_where_no_value_stands_out_no_look_is_paid_for() -> None:
     assert ((high == np.nextafter(low, np.inf)) <= (low == 0)).all()
 
 
+@pytest.mark.parametrize("value", [5e-324, -5e-324, 1e-320, 2.3e-308])
+def test_a_number_nearest_to_zero_is_found(value: float) -> None:
+    """It ended a run that had spent most of what it had."""
+    column = _discovered(pa.table({"x": np.where(np.arange(ROWS) % 2 == 0, value, 0.0)}), 1)[0]["x"]
+    assert isinstance(column, Binned)
+    assert {0.0, value} <= set(_weights(column)[0])
+
+
 def test_a_value_of_few_rows_is_never_made_an_atom() -> None:
     rng = np.random.default_rng(3)
     values = np.where(np.arange(ROWS) < 5, 777.25, rng.choice([100.0, 250.5], ROWS) + rng.normal(0, 30, ROWS))
@@ -204,6 +212,9 @@ def test_a_value_of_few_rows_is_never_made_an_atom() -> None:
         (0.0, 6e10, Moment(name="x"), [0.0, 5.94e10]),
         (18_000.0, 18_031.0, Date(name="x"), [18_000.0, 18_030.0]),
         (1.0, 2.0, Real(name="x", grids=((0.25, 1.0),)), [1.0, 1.25, 1.75]),
+        (0.0, 2.0**-1010, PLAIN, [0.0]),
+        (0.0, 2.0**-1070, PLAIN, []),
+        (5e-324, 1e-323, PLAIN, []),
     ],
 )
 def test_round_numbers_of_a_cell(low: float, high: float, column: Binned, some: list[float]) -> None:

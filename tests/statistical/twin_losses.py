@@ -33,7 +33,7 @@ from margrave.release import NoisyMarginal, Release
 from margrave.run.owner_sizes import OwnerSizes
 from margrave.run.synthesis import Synthesis
 
-__all__ = ["delta_of", "findings", "true_events"]
+__all__ = ["delta_of", "findings", "tail_chance", "true_events"]
 
 CLOSE = 1e-6
 """Relative error of the formulas here, which are computed in floating point."""
@@ -223,13 +223,13 @@ def _passing(one: Question, other: Question, event: PartitionEvent) -> float:
     chances = []
     for mine, others in (counts, counts[::-1]):
         alone = [mine[name] for name in mine.keys() - others.keys()]
-        tails = [_tail(event, event.threshold - count) for count in alone]
+        tails = [tail_chance(event, event.threshold - count) for count in alone]
         fails = math.fsum(math.log1p(-min(tail, 1 - 1e-16)) for tail in tails)
         chances.append(-math.expm1(fails))
     return max(chances)
 
 
-def _tail(event: PartitionEvent, least: float) -> float:
+def tail_chance(event: PartitionEvent, least: float) -> float:
     """The probability that the noise of an event is at least a whole number."""
     sigma = math.sqrt(float(event.sigma_squared))
     if event.rounded:

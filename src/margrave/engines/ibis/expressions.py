@@ -43,8 +43,12 @@ def _builtin(function: Any, name: str, *kinds: str, gives: str = "int64") -> Any
 
 ZONED = _builtin(_of_moment, "epoch_us", "timestamp('UTC')")
 """DuckDB's microseconds of a moment with a zone."""
+MICROS = _builtin(_of_moment, "epoch_us", "timestamp(6)")
+"""DuckDB's microseconds of a moment without one, null where it has no end."""
 NANOS = _builtin(_of_moment, "epoch_ns", "timestamp")
 """DuckDB's nanoseconds of a moment."""
+LEAST_NANOS = clock.MIN_TICKS + 1_000
+"""From here on nanoseconds are rounded down within 64 bits."""
 INSTANT = _builtin(_of_moment, "unix_micros", "timestamp")
 """Spark's microseconds of an instant."""
 SPELT = _builtin(_spell_moment, "date_format", "timestamp", "string", gives="string")
@@ -328,8 +332,11 @@ def _micros(column: Any, backend: str, instant: bool) -> Any:
         if instant:
             return ZONED(column)
         if column.type().scale != 9:
-            return _wall(column, column.microsecond().cast("int64"))
+            # Parts of a moment would overflow at the end of what is stored. What is stored in seconds and
+            # lies beyond all microseconds is missing, as what is without end is: no cell ends in an error.
+            return MICROS(column.try_cast("timestamp(6)"))
         nanos = NANOS(column)
+        nanos = ibis.ifelse(nanos < LEAST_NANOS, LEAST_NANOS, nanos)
         rest = nanos % 1_000
         rest = ibis.ifelse(rest < 0, rest + 1_000, rest)
         return ((nanos - rest + 500) / 1_000).floor().cast("int64")

@@ -42,12 +42,10 @@ from margrave.engines.ibis.expressions import (
     Stored,
     has_number_format,
     interval,
-    is_text,
     multiple,
     place_in_cycle,
     read_number_format,
     store_column,
-    text_bytes,
     whole,
 )
 from margrave.engines.memory import MemorySource
@@ -77,11 +75,9 @@ def open_table(table: Any, choose: Choose = all_columns) -> tuple[PushdownSource
     table = table if kept is None else table.select(*kept)
     schema = _arrow_schema(table)
     frame = read_table(schema.empty_table())[1]
-    backend = table.get_backend().name
-    for field in schema:
-        if is_text(table[field.name].type(), field.type):
-            text_bytes(table[field.name].cast("string"), backend)  # refuses what it does not know
-    return PushdownSource(table, schema), frame
+    source = PushdownSource(table, schema)
+    source.check_columns()
+    return source, frame
 
 
 def _arrow_schema(table: Any) -> Any:
@@ -156,6 +152,15 @@ class PushdownSource(PrivateRows):
     def columns(self) -> tuple[Column, ...]:
         """What the storage says about each column; nothing is read from the rows."""
         return MemorySource(read_table(self._schema.empty_table())[0]).columns
+
+    def check_columns(self) -> None:
+        """Find each column to be of a storage type that its backend can be asked about; no row is read.
+
+        Raises:
+            InputError: One is not, or is text, and it is not known how this backend gives its bytes.
+        """
+        for name in self._schema.names:
+            self._store(name)
 
     def only(self, names: Sequence[str]) -> PushdownSource:
         """The table with some of its columns, in the order given.

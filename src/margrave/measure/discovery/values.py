@@ -41,6 +41,8 @@ NEIGHBOUR_CELLS = 3
 MOST_SPIKES, MOST_NUMBERS = 128, 2048
 """Cells that are looked at, and numbers in all of them together that are counted by themselves: engines that
 run SQL need a second for every 400."""
+LEAST_STEP = float(np.finfo(np.float64).tiny)
+"""The least step of round numbers: one over a smaller one, as between floats nearest to 0, is no float."""
 CLOCK = tuple(float(10**6 * seconds) for seconds in (1, 60, 300, 900, 1800, 3600, 21_600, 86_400))
 """Steps of moments, times and durations, in microseconds."""
 
@@ -120,7 +122,7 @@ def are_single(edges: Array, unit: float) -> NDArray[np.bool_]:
 
 
 def round_numbers(low: float, high: float, most: int, column: Binned) -> Array:
-    """The roundest numbers in [low, high), in order: multiples of one step.
+    """The roundest numbers in [low, high), in order: multiples of one step; none below LEAST_STEP.
 
     Args:
         low: First number.
@@ -128,9 +130,11 @@ def round_numbers(low: float, high: float, most: int, column: Binned) -> Array:
         most: How many there may be.
         column: Its kind decides on the steps: 1, 2 and 5 times the powers of ten, or those of the clock.
     """
-    unit = column.unit
+    unit, least = column.unit, (high - low) / most
+    if unit == 0 and least < LEAST_STEP:
+        return np.zeros(0)
     # The smallest step that leaves at most so many numbers, in whole units of the storage.
-    step = _step((high - low) / most, column)
+    step = _step(least, column)
     step = max(np.ceil(step / unit) * unit, unit) if unit > 0 else step
     first, last = np.ceil(low / step), np.ceil(high / step) - 1
     # Below 1 a division by a whole number, to be exact in decimals, as `schema.draws` has them.
