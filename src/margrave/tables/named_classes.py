@@ -26,7 +26,7 @@ Range = tuple[float, float]
 
 YEARS = range(1950, 2041)
 """Years in which ages may have been taken."""
-BORN = 1850, 2040
+BORN = 1800, 2100
 """Numbers between these may be years of birth."""
 LEAST_CLASSES = 3
 """Labels that name ranges, at least; two halves agree with too much. Not measured."""
@@ -34,9 +34,9 @@ MOST_UNNAMED = 0.1
 """Share of the rows whose labels name no range, such as "unknown". Not measured."""
 MOST_OFF, MOST_SEEN, Z_SEEN = 0.08, 0.15, 2.0
 """Share of the rows that may not agree, as where labels name nothing; that as it is measured; and deviations
-of its noise by which it may be less, and by which more than half of the rows have to agree. Bins of which noise
-left few made it .11 and .12 for true classes of `bench/runs/classes.py` with 2,000 rows at 2, and .2 to .3 for
-what is near."""
+of its noise by which it may be less, and by which more than half of the rows have to agree. Bins of which
+noise left few made it .11 and .12 for true classes of `bench/runs/classes.py` with 2,000 rows at 2, and .2 to
+.3 for what is near."""
 LEAST_APART = 0.3
 """By how much surer than by chance ranges make the class of a row, at least: else anything would do."""
 LIKELY, MOST_ALIKE = 4.0, 3
