@@ -116,7 +116,8 @@ def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> Wi
     spread = Spread(split.edges, split.fine, split.running)
     named = find_agreement(number, [str(value) for value in values], counts, noise, spread)
     if named is not None:
-        return _state_named(number, by, named)
+        # Labels that name other ranges than the table shows are no classes with other ends.
+        return _state_named(number, by, named) if named.holds else None
     sizes = counts.sum(axis=0)
     seen = np.flatnonzero(sizes > Z_SEEN * np.sqrt(noise.sum(axis=0)))
     rows = float(counts[:, seen].sum())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -38,7 +38,8 @@ of its noise by which it may be less, and by which more than half of the rows ha
 noise left few made it .11 and .12 for true classes of `bench/runs/classes.py` with 2,000 rows at 2, and .2 to
 .3 for what is near."""
 LEAST_APART = 0.3
-"""By how much surer than by chance ranges make the class of a row, at least: else anything would do."""
+"""By how much surer than by chance ranges make the class of a row, at least: else anything would do, and no
+row is taken to agree."""
 LIKELY, MOST_ALIKE = 4.0, 3
 """Twice the nats by which another year may be less likely than the likeliest, and how many of them all there
 may be. Not measured."""
@@ -91,17 +92,22 @@ class Agreement:
         off: Share of the rows whose class has nothing to do with their number, as measured.
         doubt: Standard deviation of its noise.
         misfit: Squared distances of cells from what ranges make of the number's rows, over their noise.
+        alike: How many years fit as well as theirs, if they are ages.
     """
 
     ranges: tuple[Range | None, ...]
     off: float
     doubt: float
     misfit: float
+    alike: int = 1
 
     @property
     def holds(self) -> bool:
         """Whether the labels are classes of the number."""
         doubt = Z_SEEN * self.doubt
+        # Ranges of other years that fit as well say that noise hides which it is.
+        if self.alike > MOST_ALIKE:
+            return False
         return self.off <= MOST_SEEN and self.off - doubt <= MOST_OFF and self.off + doubt <= 0.5
 
 
@@ -159,7 +165,7 @@ def read_ranges(labels: Sequence[str], step: float = 1.0) -> list[Range | None] 
 def find_agreement(
     number: Binned, labels: Sequence[str], counts: Floats, noise: Floats, spread: Spread
 ) -> Agreement | None:
-    """How a measured table agrees with the ranges that labels name; None if they are not the number's.
+    """How a measured table agrees with the ranges that labels name; None if they name none of the number's.
 
     Args:
         number: The number.
@@ -175,10 +181,10 @@ def find_agreement(
     if isinstance(number, Integer) and spread.edges[0] >= BORN[0] and spread.edges[-1] <= BORN[1]:
         able += [[None if one is None else _turn(one, year) for one in ranges] for year in YEARS]
     compared = [found for one in able if (found := _compare(one, counts, noise, spread)) is not None]
-    best = min(compared, key=lambda one: one.misfit, default=None)
-    # Ranges of other years that fit as well say that noise hides which it is.
-    alike = sum(one.misfit <= best.misfit + LIKELY for one in compared) if best else 0
-    return best if best is not None and best.holds and alike <= MOST_ALIKE else None
+    if not compared:
+        return None
+    best = min(compared, key=lambda one: one.misfit)
+    return replace(best, alike=sum(one.misfit <= best.misfit + LIKELY for one in compared))
 
 
 def _turn(ages: Range, year: int) -> Range:
@@ -203,11 +209,11 @@ def _compare(
     sizes = np.maximum(counts.sum(axis=0), 0.0)
     chance = float(bins @ sure @ sizes) / max(float(bins.sum() * sizes.sum()), 1e-300)
     apart = float((sure * shares).sum()) / max(float(bins.sum()), 1e-300) - chance
+    misfit = float((np.square(counts - rows * shares) / np.maximum(noise, 1e-300)).sum())
     if apart < LEAST_APART:
-        return None
+        return Agreement(tuple(ranges), 1.0, 0.0, misfit)
     off = 1.0 - (float((sure * counts).sum()) / rows - chance) / apart
     doubt = math.sqrt(float((np.square(sure) * noise).sum())) / rows / apart
-    misfit = float((np.square(counts - rows * shares) / np.maximum(noise, 1e-300)).sum())
     return Agreement(tuple(ranges), off, doubt, misfit)
 
 
