@@ -45,7 +45,7 @@ from margrave.schema.columns import (
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import draw_overall
 from margrave.schema.constraints.numbers import is_of_labels, list_texts
-from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed, find_ruled
+from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed, Ordered, find_ruled
 from margrave.schema.date_names import (
     list_fiscal_parts,
     list_named_parts,
@@ -167,7 +167,7 @@ class _Dates:
         name: Of the column.
         clock: Whether they are moments or times of day.
         daily: Whether they are times of day.
-        step: What all are multiples of, 0 where that is not known.
+        step: What nearly all are multiples of, 0 where that is not known.
         numbers: Drawn ones in the column's unit, shape [DRAWS].
         instants: The same by their parts.
     """
@@ -186,7 +186,7 @@ class _Dates:
         if not isinstance(own, (Date, Moment, Time)) or not own.weights:
             return None
         drawn, read = draw_overall(own, DRAWS, rng), (not isinstance(own, Date), isinstance(own, Time))
-        return cls(own.name, *read, own.step, drawn, Instant.of(drawn, *read))
+        return cls(own.name, *read, _find_step(own), drawn, Instant.of(drawn, *read))
 
     @property
     def read(self) -> str:
@@ -319,7 +319,7 @@ class Calendar:
         # What dates say does not hang on the number, so it is worked out once for all of them.
         gaps = _list_gaps(schema, dates)
         linked = {(since, until) for since, until, _, _ in gaps}
-        parts, times = _list_parts(full), [one for one in _list_times(dates) if one[:2] not in linked]
+        parts, times = _list_parts(full), [one for one in _list_times(schema, dates) if one[:2] not in linked]
         bases = {name for column in schema.columns if isinstance(column, Relative) for name in column.bases}
         held = _find_held(schema) | bases
         scored = self._list_names(schema, full, held)
@@ -394,6 +394,16 @@ def _find_held(schema: Schema) -> set[str]:
     return {*find_ruled(schema.rules), *(r.number for r in schema.rules if isinstance(r, CalendarRule))}
 
 
+def _find_step(column: Binned) -> float:
+    """What as many values of a column are multiples of as have to obey a rule; 0 where that is not known."""
+    held = 0.0
+    for step, share in sorted(column.grids, reverse=True):
+        held += share
+        if held >= MIN_SHARE:
+            return step
+    return column.step
+
+
 def _is_whole(column: Column) -> bool:
     """Whether a column has whole numbers in bins that were found."""
     if not isinstance(column, Binned) or isinstance(column, Temporal) or not column.weights:
@@ -410,17 +420,22 @@ def _list_parts(dates: Sequence[_Dates]) -> list[tuple[str, str, Array]]:
     ]
 
 
-def _list_times(dates: Sequence[_Dates]) -> list[tuple[str, str, str, float, float]]:
-    """Two dates, a unit, and the mean and spread of the time between them by chance."""
+def _list_times(schema: Schema, dates: Sequence[_Dates]) -> list[tuple[str, str, str, float, float]]:
+    """Two dates, a unit, and the mean and spread of the time between them by chance.
+
+    Not from the later one to the earlier where their order is known, nor in units shorter than what both are
+    multiples of: between dates that noise spreads over years any number is a time in some unit.
+    """
     found = []
     rng = np.random.default_rng(0)
+    orders = {(rule.low, rule.high) for rule in schema.rules if isinstance(rule, Ordered)}
     for since, until in permutations(dates, 2):
-        if since.daily != until.daily:
+        if since.daily != until.daily or (until.name, since.name) in orders:
             continue
         # Paired by chance: what the two have to do with each other is not known.
         turned = Instant.of(rng.permutation(until.numbers), until.clock, until.daily)
         days = [] if since.daily else DAY_UNITS
-        short = [unit for unit in TICKS if not since.daily or TICKS[unit] >= min(since.step, until.step)]
+        short = [unit for unit in TICKS if TICKS[unit] >= min(since.step, until.step)]
         units = [*days, *short] if since.clock and until.clock else days
         for unit in units:
             told = np.asarray(count_units(since.instants, turned, unit, np.floor_divide), dtype=np.float64)
