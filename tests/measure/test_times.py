@@ -14,9 +14,11 @@ from margrave.measure.discovery.between.calendar import Calendar, choose_rules, 
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.run.synthesizer import DISCOVERY
-from margrave.schema.columns import Boolean, Categorical, Date, Integer, Moment, Ordinal, Real
+from margrave.schema.columns import Boolean, Categorical, Date, Integer, Moment, Ordinal, Real, Relative
 from margrave.schema.constraints.rules import CalendarRule, DatePart, Determines, Elapsed, Ordered, Within
 from margrave.schema.schema import apply_rules
+from margrave.schema.storage.clock import DAY
+from margrave.schema.storage.clock_numbers import MINUTE
 
 AGE = Elapsed("age", "born", "seen", "years")
 
@@ -294,6 +296,52 @@ def test_candidates_come_nearest_first_and_fit_the_storage() -> None:
     ]
     none = Calendar(source, None, 4_000.0, ("born", "seen", "rung", "left"))  # type: ignore[arg-type]
     assert none.find_candidates(plain) == []
+
+
+def list_times(schema: Schema, table: pa.Table) -> set[tuple[str, str, str]]:
+    """Which times a stay may be, by released bins alone."""
+    calendar = Calendar(open_source(table)[0], None, 4_000.0)  # type: ignore[arg-type]
+    found = [rule for rule in calendar.find_candidates(schema) if isinstance(rule, Elapsed)]
+    return {(rule.since, rule.until, rule.unit) for rule in found if rule.number == "stay"}
+
+
+def test_no_time_is_asked_for_backwards_or_in_units_shorter_than_both() -> None:
+    """Of time stamps at midnight, whose days noise spreads over years."""
+    days = {"edges": (0, 365 * DAY, 3_650 * DAY), "fine": (0, 365 * DAY, 3_650 * DAY), "weights": (1.0, 1.0)}
+    stay = Integer(name="stay", edges=(0, 5, 30), fine=(0, 5, 30), weights=(1.0, 1.0), missing=False)
+    dates = [Moment(name=name, grids=((DAY, 1.0),), missing=False, **days) for name in ("first", "last")]
+    table = pa.table({"first": [0], "last": [0], "stay": [0]})
+    table = table.set_column(0, "first", table["first"].cast(pa.timestamp("us")))
+    table = table.set_column(1, "last", table["last"].cast(pa.timestamp("us")))
+    asked = list_times(Schema((*dates, stay)), table)
+    assert ("first", "last", "days") in asked
+    assert ("last", "first", "days") in asked
+    assert not {"hours", "minutes", "seconds"} & {unit for _, _, unit in asked}
+    ordered = list_times(Schema((*dates, stay), (Ordered("first", "last", share=(1.0, 0.01)),)), table)
+    assert ("first", "last", "days") in ordered
+    assert not [one for one in ordered if one[0] == "last"]
+    # Of moments of any minute hours and minutes may be told as well; of a few that are off nothing follows.
+    loose = [dates[0], Moment(name="last", grids=((MINUTE, 1.0),), missing=False, **days)]
+    assert {"hours", "minutes"} <= {unit for _, _, unit in list_times(Schema((*loose, stay)), table)}
+    nearly = [Moment(name=one.name, grids=((DAY, 0.95), (1e6, 0.05)), missing=False, **days) for one in dates]
+    assert list_times(Schema((*nearly, stay)), table) == asked
+
+
+def test_what_is_released_of_a_difference_says_which_times_there_are() -> None:
+    """A discharge that is coded by the admission: its stays are known, and no other time is like them."""
+    first = Date(name="first", edges=(0, 3_650), fine=(0, 3_650), weights=(1.0,), missing=False)
+    own = Date(name="last", edges=(0, 3_650), fine=(0, 3_650), weights=(1.0,), missing=False)
+    part = Integer(
+        name="last", edges=(0, 5, 30), fine=tuple(range(31)), weights=(1.0,) * 5 + (0.1,) * 25, missing=False
+    )
+    last = Relative(name="last", base="first", own=own, part=part, base_read="date", missing=False)
+    table = pa.table({"first": [0], "last": [0], "stay": [0]})
+    table = table.set_column(0, "first", table["first"].cast(pa.int32()).cast(pa.date32()))
+    table = table.set_column(1, "last", table["last"].cast(pa.int32()).cast(pa.date32()))
+    stay = Integer(name="stay", edges=(0, 5, 30), fine=tuple(range(31)), weights=part.weights, missing=False)
+    assert list_times(Schema((first, last, stay)), table) == {("first", "last", "days")}
+    other = Integer(name="stay", edges=(90, 95), fine=tuple(range(90, 96)), weights=(1.0,) * 5, missing=False)
+    assert list_times(Schema((first, last, other)), table) == set()
 
 
 def test_no_less_noise_is_bought_than_is_needed() -> None:

@@ -434,35 +434,39 @@ def _list_times(schema: Schema, dates: Sequence[_Dates]) -> list[tuple[str, str,
             continue
         # Paired by chance: what the two have to do with each other is not known.
         turned = Instant.of(rng.permutation(until.numbers), until.clock, until.daily)
-        days = [] if since.daily else DAY_UNITS
-        short = [unit for unit in TICKS if TICKS[unit] >= min(since.step, until.step)]
-        units = [*days, *short] if since.clock and until.clock else days
-        for unit in units:
+        for unit in _list_units(since, until):
             told = np.asarray(count_units(since.instants, turned, unit, np.floor_divide), dtype=np.float64)
             found.append((since.name, until.name, unit, float(told.mean()), float(told.std())))
     return found
 
 
+def _list_units(one: _Dates, two: _Dates) -> list[str]:
+    """The units in which the time between two columns of dates may be told."""
+    days = () if one.daily else DAY_UNITS
+    short = [unit for unit in TICKS if TICKS[unit] >= min(one.step, two.step)]
+    return [*days, *(short if one.clock and two.clock else ())]
+
+
 def _list_gaps(schema: Schema, dates: Sequence[_Dates]) -> list[tuple[str, str, str, Array]]:
-    """Two times of day of which one is coded by the other, a unit, and drawn times between them, in order.
+    """Two dates of which one is coded by the other, a unit, and drawn times between them, in order.
 
     What is released of their difference says more than the times by chance.
     """
     found = []
-    daily = {one.name: one.step for one in dates if one.daily}
+    known = {one.name: one for one in dates}
     for column in schema.columns:
         if not isinstance(column, Relative) or column.others or column.how != "difference":
             continue
-        if not {column.name, column.base} <= daily.keys() or not column.part.weights:
+        own, base = known.get(column.name), known.get(column.base)
+        if own is None or base is None or own.read != base.read or not column.part.weights:
             continue
-        ticks = draw_overall(column.part, DRAWS, np.random.default_rng(0)).astype(np.int64)
-        start = Instant.of(np.zeros_like(ticks), clock=True, daily=True)
-        units = [unit for unit in TICKS if TICKS[unit] >= min(daily[column.name], daily[column.base])]
-        for since, until, sign in ((column.base, column.name, 1), (column.name, column.base, -1)):
-            end = Instant.of(sign * ticks, clock=True, daily=True)
-            for unit in units:
-                told = np.asarray(count_units(start, end, unit, np.floor_divide), dtype=np.float64)
-                found.append((since, until, unit, np.sort(told)))
+        gaps = draw_overall(column.part, DRAWS, np.random.default_rng(0)).astype(np.int64)
+        first = np.zeros_like(gaps) if own.daily else base.numbers.astype(np.int64)
+        start, end = (Instant.of(one, own.clock, own.daily) for one in (first, first + gaps))
+        for since, until, ends in ((base, own, (start, end)), (own, base, (end, start))):
+            for unit in _list_units(own, base):
+                told = np.asarray(count_units(*ends, unit, np.floor_divide), dtype=np.float64)
+                found.append((since.name, until.name, unit, np.sort(told)))
     return found
 
 
