@@ -2,9 +2,8 @@
 
 A column of classes says in which of some ranges a number lies. In a measured table of the number's bins by
 the classes each bin then has one class, or two or three beside each other where a class ends inside of it.
-How the rows of such a bin are shared out, and how numbers lie in it, says where, unless the labels of the
-classes name their ranges (`margrave.tables.named_classes`). What is found is a `Within` rule that is not
-promised; rows are drawn by it (`margrave.schema.constraints.classes`).
+How the rows of such a bin are shared out, and how numbers lie in it, says where. What is found is a `Within`
+rule that is not promised; rows are drawn by it (`margrave.schema.constraints.classes`).
 
 Everything here is post-processing of released numbers.
 """
@@ -25,10 +24,9 @@ from margrave.release import NoisyMarginal
 from margrave.schema.calendar import find_date
 from margrave.schema.columns import Binned, Boolean, Date, Integer, Listed, Temporal, Whole
 from margrave.schema.constraints.draws import running_weights
-from margrave.schema.constraints.rules import CalendarRule, Within, find_ruled
+from margrave.schema.constraints.rules import Within, find_ruled
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import PooledTables
-from margrave.tables.named_classes import Agreement, Spread, bounds_of, find_agreement
 
 Floats = NDArray[np.float64]
 
@@ -64,8 +62,6 @@ def add_classes(
         left_alone: Names of columns of which none is sought, such as public ones.
     """
     held = {*find_ruled(schema.rules), *left_alone}
-    # The end of a period becomes what its date says, whatever a class would say.
-    held |= {one.number for one in schema.rules if isinstance(one, CalendarRule) and one.tells_date}
     told = {frozenset(rule.names) for rule in schema.rules if isinstance(rule, Within)}
     pairs = {
         m.clique
@@ -112,12 +108,6 @@ def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> Wi
     """
     values = by.values or ()
     counts, noise = (part[: number.present, : len(values)] for part in (table, variances))
-    split = _Split.of(number)
-    spread = Spread(split.edges, split.fine, split.running)
-    named = find_agreement(number, [str(value) for value in values], counts, noise, spread)
-    if named is not None:
-        # Labels that name other ranges than the table shows are no classes with other ends.
-        return _state_named(number, by, named) if named.holds else None
     sizes = counts.sum(axis=0)
     seen = np.flatnonzero(sizes > Z_SEEN * np.sqrt(noise.sum(axis=0)))
     rows = float(counts[:, seen].sum())
@@ -128,6 +118,7 @@ def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> Wi
         return None
     order = seen[placed]
     counts, noise = counts[:, order], noise[:, order]
+    split = _Split.of(number)
     labels = [str(values[code]) for code in order.tolist()]
     ends = [
         split.find_end(counts, noise, upto, (labels[upto - 1], labels[upto])) for upto in range(1, len(order))
@@ -150,23 +141,6 @@ def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> Wi
     triples = tuple((value, low, split.before(high)) for value, low, high in ranges)
     share = round(1.0 - off, 4), round(max(most - off, 1e-4), 4)
     return Within(number.name, by.name, triples, share=share)
-
-
-def _state_named(number: Binned, by: Listed, named: Agreement) -> Within:
-    """The classes that labels name, of those that have any of the number's bins."""
-    least, most = number.edge_array[0], number.edge_array[-1]
-    ranges = [
-        (
-            value,
-            *bounds_of(
-                (one[0] if one[0] > least else -math.inf, one[1] if one[1] < most else math.inf), number
-            ),
-        )
-        for value, one in zip(by.values or (), named.ranges, strict=True)
-        if one is not None and one[0] < most and one[1] > least
-    ]
-    share = round(min(1.0 - named.off, 1.0), 4), round(max(named.doubt, 1e-4), 4)
-    return Within(number.name, by.name, tuple(ranges), share=share)
 
 
 def _order_classes(counts: Floats, noise: Floats, labels: Sequence[str]) -> NDArray[np.intp] | None:
