@@ -11,6 +11,7 @@ import pytest
 from margrave.limits import Deadline, Stopwatch
 from margrave.models._base.model import Model
 from margrave.models._mixture.model import MixtureModel
+from margrave.models._sampling import balance as balance_module
 from margrave.models._sampling import triples
 from margrave.models._sampling.balance import balance_column
 from margrave.models._sampling.rounding import order_by_group
@@ -192,3 +193,20 @@ def test_wide_and_long_tables_have_none() -> None:
     assert choose_triples((2,) * 41, 1_000, {0}) == []
     assert choose_triples((2, 3, 4), triples.MOST_ROWS, {0}) == [(0, 1, 2)]
     assert choose_triples((2, 3, 4), triples.MOST_ROWS + 1, {0}) == []
+
+
+def test_pairs_count_more_than_triples_where_both_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its pair v has nothing to do with u, by the table with u and w it is u."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (3, ROWS)).astype(np.int32)
+    groups, kept = rng.integers(0, 20, ROWS), codes[2].copy()
+    even = np.full((2, 2), ROWS / 4)
+    alike = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]) * ROWS / 4
+    by, table, drawn = order_by_group(groups, 20), np.full((20, 2), 0.5), [(0,), (1,), (0, 1)]
+    found = {}
+    for weight in (balance_module.TRIPLE_WEIGHT, 1.0):
+        monkeypatch.setattr(balance_module, "TRIPLE_WEIGHT", weight)
+        codes[2] = kept
+        balance_column(codes, 2, drawn, by, groups, table, [even, even, alike], 16, np.random.default_rng(1))
+        found[weight] = np.mean(codes[2] == codes[0])
+    assert 0.5 < found[0.25] < found[1.0] - 0.05
