@@ -81,7 +81,7 @@ def test_fitted_marginals_are_those_of_mbi(case, tmp_path):
     fitter = PGM(strength=1e-2, penalty="squares", tolerance=1e-5, max_iterations=20_000)
     model = fitter.fit(DOMAIN, measurements, total=2000.0)
     assert model.converged
-    theirs = np.load(tmp_path / "out.npz")
-    for k, clique in enumerate(cliques):
-        ours = model.project(clique) / 2000
-        assert np.abs(ours - theirs[f"arr_{k}"] / 2000).sum() / 2 < 1e-3
+    with np.load(tmp_path / "out.npz") as theirs:
+        for k, clique in enumerate(cliques):
+            ours = model.project(clique) / 2000
+            assert np.abs(ours - theirs[f"arr_{k}"] / 2000).sum() / 2 < 1e-3
