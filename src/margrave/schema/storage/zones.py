@@ -63,7 +63,7 @@ TAIL = re.compile(r"(?:Z| UTC| ?[+-][0-9]{2}(?::?[0-9]{2})?)$")
 MOST_OTHER = 0.1
 """Most texts of the other offset in summer, and in winter, as a share of both. Not measured."""
 DOUBT = 3.0
-"""Noise standard deviations by which counts may be off."""
+"""Noise standard deviations by which counts may be off. Not measured."""
 CLEAR = 2.0
 """Noise standard deviations of a difference by which one offset has more texts than the other one, in summer,
 and in winter. Not measured."""
