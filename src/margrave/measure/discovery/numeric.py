@@ -100,8 +100,8 @@ SHARES = {
     "distinct": Fraction(1, 4),
     "prefixes": Fraction(5, 2),
 }
-"""Relative weight of one column's look of each sort when discovery's rho is shared out. That of offsets was not
-measured."""
+"""Relative weight of one column's look of each sort when discovery's rho is shared out. That of offsets was
+not measured."""
 
 Z_BOUNDS = 4.5
 """Standard deviations of noise from which on the cell nearest to zero counts as held. Not measured."""
