@@ -341,12 +341,13 @@ def _write_offsets(column: Any, pattern: str, mark: str, unit: str) -> Any:
     import pyarrow.compute as pc
 
     from margrave.schema.storage import zones
+    from margrave.schema.storage.clock_numbers import MINUTE
     from margrave.schema.storage.forms import one_chunk
 
     micros = one_chunk(column.cast(pa.timestamp("us", column.type.tz), safe=False)).cast(pa.int64())
     ticks = np.asarray(pc.fill_null(micros, 0))
     offsets = zones.find_offsets(ticks, column.type.tz)
-    clock = pa.array(ticks + offsets * zones.MINUTE, mask=np.asarray(micros.is_null()))
+    clock = pa.array(ticks + offsets * MINUTE, mask=np.asarray(micros.is_null()))
     spelt = pc.strftime(clock.cast(pa.timestamp("us")).cast(pa.timestamp(unit), safe=False), pattern)
     minutes, place = np.unique(offsets, return_inverse=True)
     ends = pa.array([zones.spell_offset(one, mark) for one in minutes.tolist()], pa.string())

@@ -381,6 +381,14 @@ def complete_format(text: TextFormat | None, schema: Schema | None, owner: str |
     return text.with_text(listed)
 
 
+ALLOWED_FOR = {
+    Date: "months for columns of dates alone",
+    Time: "hours for times of day alone",
+    Moment: "time stamps for moments alone",
+}
+"""What an error says of a format of text files that other columns than these cannot have."""
+
+
 def declare_written(text: TextFormat, schema: Schema | None) -> tuple[TextFormat, Schema | None]:
     """A schema with the columns that have a format of months, or of times of day or time stamps as numbers,
     and a format of text files that leaves them as text.
@@ -403,10 +411,8 @@ def declare_written(text: TextFormat, schema: Schema | None) -> tuple[TextFormat
     for name, kind in kinds.items():
         known = declared.get(name, kind(name=name))
         if not isinstance(known, kind | Unknown):
-            allowed = "months for columns of dates alone" if kind is Date else "hours for times of day alone"
-            allowed = "time stamps for moments alone" if kind is Moment else allowed
             remedy = f"Declare it as a {kind.kind}, or leave the format out."
-            raise InputError(invalid("format", f"of {allowed}", remedy, got=name))
+            raise InputError(invalid("format", f"of {ALLOWED_FOR[kind]}", remedy, got=name))
         known = kind(name=name) if isinstance(known, Unknown) else known
         declared[name] = dataclasses.replace(known, format=text.columns[name])
     as_text = {**text.columns, **dict.fromkeys(kinds, AS_TEXT)}

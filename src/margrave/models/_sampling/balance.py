@@ -85,9 +85,9 @@ SWAP_REACH = 64
 """How far apart in the order of groups two rows may lie to be tried for a swap in `balance_column`."""
 
 TRIPLE_WEIGHT = 0.25
-"""What a squared excess in a table of three attributes counts beside one in a table of two: triples of ten
-tables were .938 times as far off as without, and pairs 1.002 times; with 1/2 .932 and 1.006, with 1/8 .948
-and .999 (bench/LOG.md)."""
+"""What a squared excess in a table of three attributes counts beside one in a table of two: with twice the
+passes triples of ten tables were .938 times as far off as without, and pairs 1.002 times; with 1/2 .932 and
+1.006, with 1/8 .948 and .999 (bench/LOG.md)."""
 
 
 def balance(

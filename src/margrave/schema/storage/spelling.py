@@ -30,6 +30,7 @@ from margrave.schema.storage import clock, forms, zones
 from margrave.schema.storage.censored import CENSORED_VOTES, MARKS, vote_on_censored
 from margrave.schema.storage.clock_numbers import (
     CLOCK_VOTES,
+    MINUTE,
     read_clock,
     spell_clock,
     vote_on_clock,
@@ -282,7 +283,7 @@ def respelt(values: NDArray[np.int64], read: str, spelling: str, zone: str | Non
     found = []
     mark = zones.mark_of(spelling) if read == "moment" else ""
     offsets = zones.find_offsets(values, zone if "+" in mark else None)
-    local = (values + offsets * zones.MINUTE).tolist()
+    local = (values + offsets * MINUTE).tolist()
     for value, offset in zip(local, offsets.tolist(), strict=True):
         day, hours = divmod(value, clock.DAY)
         text = clock.time_text(hours)

@@ -21,13 +21,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
+from margrave.schema.storage.clock_numbers import MINUTE
 
 Whole = NDArray[np.int64]
 
 MARKS = ("", "Z", "+00:00", "+0000", "+00", " +00:00", " +0000", " +00", " UTC")
 """The ends of texts that are told apart."""
-MINUTE = 60_000_000
-"""Microseconds of a minute."""
 OFFSETS = (
     *(60 * hour for hour in range(-12, 15)),
     *(-570, -210, -150, 210, 270, 330, 345, 390, 525, 570, 630, 765, 825),
