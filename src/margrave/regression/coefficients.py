@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 INTERCEPT = "(intercept)"
+ROUNDING = 1e-10
+"""Standard deviation of a residual, over that at no coefficients at all, below which it is rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,12 @@ class Coefficients:
         _, off, noise = self.fit.residual(theta)
         free = design.free
         values, vectors = np.linalg.eigh(noise[np.ix_(free, free)])
-        kept = values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300)
+        # A target that is an exact line of features has no noise at its true coefficients, but for rounding.
+        around_zero = np.diag(self.fit.residual(np.zeros(design.size))[2])[free]
+        floor = max(1e-12 * values.max(initial=0.0), ROUNDING**2 * around_zero.max(initial=0.0), 1e-300)
+        kept = values > floor
+        if not kept.any():
+            return 1.0
         square = float((((vectors.T @ off[free])[kept]) ** 2 / values[kept]).sum())
         return float(gammaincc(kept.sum() / 2.0, square / 2.0))
 
