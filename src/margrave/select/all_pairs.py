@@ -86,10 +86,11 @@ class AllPairs(Strategy):
        be seen, for at most `triples` of rho; those in which it is found are measured
        (`margrave.select._screening.pairs`).
     8. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
-       (its dependence + half the mean dependence), the dependence being the total variation between the
-       model's pair, or the first look's where that says more, and the product of its one-ways; no pair
-       gets less than the first look. Where time is limited and two looks would take more than half of what
-       is left, by the public price of questions, step 6 gets all of rho, and 7 and 8 are left out.
+       (its dependence + half the mean dependence) times the codes that each of its attributes has, as many
+       as its one-way's perplexity; the dependence is the total variation between the model's pair, or the
+       first look's where that says more, and the product of its one-ways. No pair gets less than the first
+       look. Where time is limited and two looks would take more than half of what is left, by the public
+       price of questions, step 6 gets all of rho, and 7 and 8 are left out.
     9. The model is fitted to everything.
 
     **Privacy.** All answers are the curator's: measurements and appraisals with Gaussian noise, and draws by
@@ -384,7 +385,8 @@ class AllPairs(Strategy):
             model = fitter.fit(curator.domain, curator.measurements, total=curator.public_rows, effort=rough)
             looks = {measured.clique: measured for measured in curator.measurements}
             self._measure_triples(curator, model, [looks[pair] for pair in pairs], on_step)
-            worth = self._worth(model, [looks[pair] for pair in pairs])
+            codes = summarise_one_ways(curator).codes
+            worth = self._worth(model, [looks[pair] for pair in pairs], codes)
             on_step(Step("measure", f"{len(pairs)} pairs by their dependence", 2, curator.progress))
             measure_shares(curator, self._shares(worth, curator.remaining))
 
@@ -410,14 +412,19 @@ class AllPairs(Strategy):
         for triple, rho in found.items():
             curator.measure([triple], rho * scale)
 
-    def _worth(self, model: Model, measured: Sequence[NoisyMarginal]) -> dict[Clique, float]:
-        """The root of each pair's dependence, damped, with the target's emphasis.
+    def _worth(
+        self, model: Model, measured: Sequence[NoisyMarginal], codes: Mapping[str, float]
+    ) -> dict[Clique, float]:
+        """The root of each pair's dependence, damped, times its effective cells, with the target's emphasis.
 
-        The dependence is that under a rough model and what the first look says beyond it.
+        The dependence is that under a rough model and what the first look says beyond it. Noise is of a
+        table's cells, so that the same precision leaves large tables further off. Cells count by their root
+        here: bench/LOG.md has other powers.
 
         Args:
             model: The rough model.
             measured: What the first look says, a table a pair.
+            codes: The perplexity of each attribute's one-way.
         """
         pairs = [table.clique for table in measured]
         ways = {name: model.project((name,)) / model.total for name in model.domain.names}
@@ -429,7 +436,8 @@ class AllPairs(Strategy):
             apart.append(0.5 * float(np.abs(shares - independent).sum()))
         # Half of the mean keeps pairs alive that the first look took for independent: it may have been
         # noise.
-        damped = np.sqrt(np.asarray(apart) + 0.5 * max(float(np.mean(apart)), 1e-6))
+        damped = np.asarray(apart) + 0.5 * max(float(np.mean(apart)), 1e-6)
+        damped = np.sqrt(damped * [codes[a] * codes[b] for a, b in pairs])
         return {
             clique: float(value) * (self.emphasis if self.target in clique else 1.0)
             for clique, value in zip(pairs, damped, strict=True)
