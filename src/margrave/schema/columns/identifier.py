@@ -427,7 +427,7 @@ def draw_distinct(
     for place, shape in enumerate(shapes):
         waiting = np.flatnonzero(chosen == place).tolist()
         while 2 * len(waiting) > shape_space(shape):
-            # Keys that are dense, as numbers from 1001 to 6000 are, keep their width as far as there are some.
+            # Keys that are dense, as numbers from 1001 to 6000 are, keep their width while any is left.
             for text in _shuffle_texts(shape, rng):
                 if waiting and text not in used:
                     result[waiting.pop()] = text
