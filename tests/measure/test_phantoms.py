@@ -57,18 +57,23 @@ def relation(low: float, high: float, turned: bool = False) -> tuple[Relative, P
         ((0.0, 9.0), False, (100.0, 100.0, 500.0, 300.0, 0.0), 0.8),  # at least
         ((0.0, 9.0), True, (0.0, 300.0, 500.0, 100.0, 100.0), 0.8),
         ((-9.0, 1.0), False, (100.0, 100.0, 500.0, 300.0, 0.0), 0.7),  # at most
-        ((-9.0, 9.0), False, (100.0, 100.0, 500.0, 300.0, 0.0), 1.0),  # leaves nothing out
+        ((-9.0, 1.0), False, (0.0, 0.0, 500.0, 50.0, 0.0), 10 / 11),
     ],
 )
 def test_the_first_look_says_what_the_closer_one_hides(
     ends: tuple[float, float], turned: bool, cells: tuple[float, ...], share: float
 ) -> None:
     found, pair = relation(*ends, turned=turned)
-    kept, error = pool_kept(found, [pair], [np.array([*cells, 0.0, 0.0, 0.0])], 1e-3)
-    assert kept == pytest.approx(share, abs=1e-3)
-    assert (kept >= MIN_KEPT) == (share == 1.0)
-    # Of two looks that are as sure each counts half.
-    sigma = 0.2 * 1000.0 / np.sqrt(5 * share * (1.0 - share) or 1.0)
-    if share == 0.5:
-        kept, error = pool_kept(found, [pair], [np.array([*cells, 0.0, 0.0, 0.0])], sigma)
-        assert (kept, error) == (pytest.approx(0.75), pytest.approx(0.2 / np.sqrt(2.0)))
+    pooled = pool_kept(found, [pair], [np.array([*cells, 0.0, 0.0, 0.0])], 1e-3)
+    assert pooled is not None
+    assert pooled[0] == pytest.approx(share, abs=1e-3)
+    assert (pooled[0] >= MIN_KEPT) == (share > 0.9)
+
+
+def test_two_looks_that_are_as_sure_count_half_each_and_one_that_says_nothing_does_not() -> None:
+    found, pair = relation(0.0, 1.0)
+    counts = np.array([100.0, 150.0, 500.0, 150.0, 100.0, 0.0, 0.0, 0.0])
+    pooled = pool_kept(found, [pair], [counts], 0.2 * 1000.0 / np.sqrt(5 * 0.5**2))
+    assert pooled == (pytest.approx(0.75), pytest.approx(0.2 / np.sqrt(2.0)))
+    assert pool_kept(relation(-9.0, 9.0)[0], [pair], [counts], 1.0) is None  # leaves out no side
+    assert pool_kept(found, [], [], 1.0) is None

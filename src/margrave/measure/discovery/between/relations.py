@@ -133,7 +133,7 @@ and readings around a mean save .8 to 2.1, and theirs are a fifth to a third clo
 BINS = 32
 """Most bins of a difference or quotient."""
 MIN_KEPT = 0.9
-"""Least noisy share of the rows with both values that are where a relation has them: others would be moved.
+"""Least noisy share of the rows with both values that are on the side of a base where a relation has them.
 In 120 releases of tables without relations one of seven false finds is left, and two where a standard error
 is allowed for (bench/LOG.md, 2026-11-30)."""
 WIDE, MANY = 6.0, 100.0
@@ -220,8 +220,8 @@ class Relations:
             if outcome is None:
                 continue
             share = pool_kept(outcome[0], pairs, noisy, sigma)
-            if share[0] >= MIN_KEPT:
-                kept = round_share(*share)
+            if share is None or share[0] >= MIN_KEPT:
+                kept = outcome[0].share if share is None else round_share(*share)
                 found.append(dataclasses.replace(outcome[0], share=kept, within=link.column in bounded))
                 measured.append(outcome[1])
         still = {name for column in found for name in column.bases} | self._fixed

@@ -78,8 +78,9 @@ def choose_links(
 
 def pool_kept(
     found: Relative, pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float
-) -> tuple[float, float]:
-    """The share of the rows that a relation keeps, and its standard error, by both looks where both say it.
+) -> tuple[float, float] | None:
+    """The share of the rows that a relation keeps, and its standard error, by both looks; None if the first
+    says nothing of it, as of totals, which a look of their own counts, and of what leaves out no side.
 
     The closer look has many cells on the side of the base that a relation leaves out, as one that is equality
     leaves out both, and their noise together may hide a third of the rows. The first look has few.
@@ -90,7 +91,6 @@ def pool_kept(
         noisy: Noisy counts of each pair, shape [cells + ABSENT_CELLS].
         sigma: Standard deviation of their noise.
     """
-    share, error = found.share or (1.0, 0.0)
     middle, (low, high) = float(found.how == "quotient"), found.part.edge_array[[0, -1]]
     # The cell of equality is one whole number wide, or the smallest float.
     ends = np.nextafter(middle, np.inf), float(isinstance(found.part, Whole))
@@ -106,10 +106,10 @@ def pool_kept(
             rows = max(float(cells.sum()), 1.0)
             seen = min(max(1.0 - float(cells[out].sum()) / rows, 0.0), 1.0)
             spread = sigma * math.sqrt((1 - seen) ** 2 * (~out).sum() + seen**2 * out.sum()) / rows
+            share, error = found.share or (seen, spread)
             weights = max(error, 1e-4) ** -2, max(spread, 1e-4) ** -2
-            share = (weights[0] * share + weights[1] * seen) / sum(weights)
-            error = 1.0 / math.sqrt(sum(weights))
-    return share, error
+            return (weights[0] * share + weights[1] * seen) / sum(weights), 1.0 / math.sqrt(sum(weights))
+    return None
 
 
 def list_gaps(pairs: Sequence[Pair], noisy: Sequence[Array]) -> set[tuple[str, str]]:
