@@ -43,6 +43,15 @@ def test_random_keys_are_uuids_and_repeat_with_the_generator() -> None:
     assert all(uuid.UUID(key).version == 4 for key in first)
 
 
+@pytest.mark.parametrize("rows", [5_000, 9_000, 9_010])
+def test_dense_keys_keep_their_width_as_far_as_there_are_some(rows: int) -> None:
+    column = Identifier(name="id", pattern="shape", shapes=("E[1-9][0-9]{3}",))
+    found = keys(column, rows, np.random.default_rng(1)).to_pylist()
+    assert len(set(found)) == rows
+    assert sum(len(key) > 5 for key in found) == max(rows - 9_000, 0)
+    assert abs(np.mean([key < "E5500" for key in found]) - 0.5) < 0.05
+
+
 def test_a_type_that_cannot_hold_the_pattern_gets_numbers() -> None:
     column = Identifier(name="id", pattern="text", prefix="P")
     assert keys(column, 2, RNG, pa.int32()).to_pylist() == [1, 2]

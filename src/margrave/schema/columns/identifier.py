@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby, takewhile
+from itertools import groupby, product, takewhile
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -296,6 +296,12 @@ def draw_texts(shape: str, rows: int, rng: np.random.Generator) -> list[str]:
     return ["".join(signs) for signs in zip(*columns, strict=True)]
 
 
+def _shuffle_texts(shape: str, rng: np.random.Generator) -> list[str]:
+    """All texts of a shape, in random order."""
+    texts = ["".join(signs) for signs in product(*shape_parts(shape))]
+    return [texts[place] for place in rng.permutation(len(texts)).tolist()]
+
+
 def _drawn_signs(signs: str, rows: int, rng: np.random.Generator) -> Sequence[str] | NDArray[np.str_]:
     if len(signs) == 1:
         return [signs] * rows
@@ -409,7 +415,7 @@ def keys(column: Identifier, rows: int, rng: np.random.Generator, kind: Any = No
 def draw_distinct(
     shapes: Sequence[str], chosen: NDArray[np.int64], rng: np.random.Generator, taken: Collection[Any] = ()
 ) -> list[str]:
-    """Texts none of which is drawn twice; longer ones where a shape has too few texts.
+    """Texts none of which is drawn twice; longer ones for those that a shape has too few texts for.
 
     Args:
         shapes: As `shape_parts` reads them.
@@ -421,6 +427,11 @@ def draw_distinct(
     for place, shape in enumerate(shapes):
         waiting = np.flatnonzero(chosen == place).tolist()
         while 2 * len(waiting) > shape_space(shape):
+            # Keys that are dense, as numbers from 1001 to 6000 are, keep their width while any is left.
+            for text in _shuffle_texts(shape, rng):
+                if waiting and text not in used:
+                    result[waiting.pop()] = text
+                    used.add(text)
             shape += "[0-9]"
         while waiting:
             left = []

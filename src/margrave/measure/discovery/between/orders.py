@@ -28,6 +28,9 @@ MOST_BROKEN = 0.1
 MOST_BROKEN_BY_NUMBERS, MOST_BY_CHANCE = 0.02, 0.25
 """The most of numbers, also as a share of what would break the order by chance: many pairs of numbers that
 have nothing to do with each other are in order nearly everywhere. Not measured."""
+MOST_DATES_BY_CHANCE = 0.5
+"""The most of dates, as a share of what would break the order by chance, where that is OPEN_BROKEN or more:
+the nearer of what all rows and what independent dates would have. Not measured beside others."""
 EVIDENT = 2.0
 """Deviations of noise from which it is evident that rows break an order of numbers. Not measured."""
 OPEN_BROKEN = 0.02
@@ -41,7 +44,7 @@ def find_orders(
 ) -> list[Ordered]:
     """The orders between columns of one kind that next to no row breaks and some would by chance.
 
-    That an order holds need not be evident against chance: where few rows would break it, few are moved.
+    That an order holds need not be evident against chance where few rows would break it, as few are moved.
 
     Post-processing of a released look.
 
@@ -65,6 +68,11 @@ def find_orders(
             chance, most = float(pair.chance[wrong].sum()), MOST_BROKEN
             if not _are_dates(pair):
                 most = min(MOST_BROKEN_BY_NUMBERS, MOST_BY_CHANCE * chance)
+            elif chance >= OPEN_BROKEN:
+                # Dates that have nothing to do with each other are in order in nearly as many rows.
+                most = min(MOST_BROKEN, chance)
+                if broken > MOST_DATES_BY_CHANCE * chance * rows:
+                    continue
             matters = chance >= LEAST_BROKEN
             few = broken + noise <= most * rows and (_are_dates(pair) or broken <= EVIDENT * noise)
             if matters and few and is_noise(cells[wrong], cells, sigma):

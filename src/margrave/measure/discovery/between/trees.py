@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.between.links import MAX_WRONG_SHARE, Link, Pair, find_family
-from margrave.schema.columns import Binned, Date
+from margrave.schema.columns import Binned, Date, Relative, Whole
 
 Array = NDArray[np.float64]
 
@@ -74,6 +74,42 @@ def choose_links(
     links = _direct_links(sorted(near, key=rank), near, gaps)
     scores = {(pair.base.name, pair.column.name): score for pair, score, _ in seen}
     return _join_stars(links, scores, gaps)
+
+
+def pool_kept(
+    found: Relative, pairs: Sequence[Pair], noisy: Sequence[Array], sigma: float
+) -> tuple[float, float] | None:
+    """The share of the rows that a relation keeps, and its standard error, by both looks; None if the first
+    says nothing of it, as of totals, which a look of their own counts, and of what leaves out no side.
+
+    The closer look has many cells on the side of the base that a relation leaves out, as one that is equality
+    leaves out both, and their noise together may hide a third of the rows. The first look has few.
+
+    Args:
+        found: What the closer look has made.
+        pairs: What was looked at first.
+        noisy: Noisy counts of each pair, shape [cells + ABSENT_CELLS].
+        sigma: Standard deviation of their noise.
+    """
+    middle, (low, high) = float(found.how == "quotient"), found.part.edge_array[[0, -1]]
+    # The cell of equality is one whole number wide, or the smallest float.
+    ends = np.nextafter(middle, np.inf), float(isinstance(found.part, Whole))
+    left_out = bool(low >= middle), bool(high <= max(ends))
+    for pair, counts in zip(pairs, noisy, strict=True):
+        alone = pair.base.read == pair.column.read and not found.comparison.joint
+        if not alone or {pair.base.name, pair.column.name} != {found.name, found.base}:
+            continue
+        below, above = left_out if pair.base.name == found.base else left_out[::-1]
+        starts = pair.edges[:-1]
+        cells, out = counts[: len(starts)], ((starts < 0.0) & below) | ((starts > 0.0) & above)
+        if out.any():
+            rows = max(float(cells.sum()), 1.0)
+            seen = min(max(1.0 - float(cells[out].sum()) / rows, 0.0), 1.0)
+            spread = sigma * math.sqrt((1 - seen) ** 2 * (~out).sum() + seen**2 * out.sum()) / rows
+            share, error = found.share or (seen, spread)
+            weights = max(error, 1e-4) ** -2, max(spread, 1e-4) ** -2
+            return (weights[0] * share + weights[1] * seen) / sum(weights), 1.0 / math.sqrt(sum(weights))
+    return None
 
 
 def list_gaps(pairs: Sequence[Pair], noisy: Sequence[Array]) -> set[tuple[str, str]]:
