@@ -23,6 +23,8 @@ from margrave.privacy.accounting.events import ExponentialEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
 from margrave.progress import silent
+from margrave.release import NoisyMarginal
+from margrave.schema.domain import Domain
 from margrave.schema.schema import Schema
 from margrave.select import all_pairs
 from margrave.select._screening.pairs import (
@@ -441,3 +443,24 @@ def test_where_two_looks_take_too_long_by_their_price_there_is_one(seconds: floa
     if looks == 1:
         assert max(found) == pytest.approx(min(found))
     assert 0 <= ledger.remaining < Fraction(1, 10**6) * ledger.total
+
+
+@pytest.mark.parametrize("target", [None, "few"])
+def test_pairs_of_many_codes_get_more_and_a_target_of_few_no_less(target: str | None) -> None:
+    """Of independent attributes nothing but their codes counts."""
+    domain = Domain(("few", "some", "many"), (2, 4, 16))
+    ways = {
+        name: 64_000.0 * np.full(size, 1.0 / size)
+        for name, size in zip(domain.names, domain.sizes, strict=True)
+    }
+    model = Independent().fit(domain, [NoisyMarginal((name,), way, 1.0) for name, way in ways.items()])
+    pairs = list(itertools.combinations(domain.names, 2))
+    looks = [NoisyMarginal(pair, np.outer(ways[pair[0]], ways[pair[1]]) / 64_000.0, 1.0) for pair in pairs]
+    strategy = AllPairs(target=target, emphasis=3.0)
+    found = strategy._worth(model, looks, {"few": 2.0, "some": 4.0, "many": 16.0})
+    more = [found[pair] / found["some", "many"] for pair in pairs]
+    if target is None:
+        assert more == pytest.approx(np.sqrt([8 / 64, 32 / 64, 1.0]))
+    else:
+        mean = (8 + 32 + 64) / 3
+        assert more == pytest.approx([3 * np.sqrt(mean / 64), 3 * np.sqrt(mean / 64), 1.0])

@@ -86,11 +86,11 @@ class AllPairs(Strategy):
        be seen, for at most `triples` of rho; those in which it is found are measured
        (`margrave.select._screening.pairs`).
     8. The remainder goes to pairs so that the whole of what each gets is in proportion to the root of
-       (its dependence + half the mean dependence) times the codes that each of its attributes has, as many
-       as its one-way's perplexity; the dependence is the total variation between the model's pair, or the
-       first look's where that says more, and the product of its one-ways. No pair gets less than the first
-       look. Where time is limited and two looks would take more than half of what is left, by the public
-       price of questions, step 6 gets all of rho, and 7 and 8 are left out.
+       (its dependence + half the mean dependence) h h'. The dependence is the total variation between the
+       model's pair, or the first look's where that says more, and the product of its one-ways; h and h' are
+       their perplexities, the codes that they are spread over. No pair gets less than the first look. Where
+       time is limited and two looks would take more than half of what is left, by the public price of
+       questions, step 6 gets all of rho, and 7 and 8 are left out.
     9. The model is fitted to everything.
 
     **Privacy.** All answers are the curator's: measurements and appraisals with Gaussian noise, and draws by
@@ -102,7 +102,7 @@ class AllPairs(Strategy):
         ones: Share of rho for one-way marginals.
         look: Share of what remains for the first look; 1 measures all pairs alike.
         target: An attribute whose pairs are all taken in step 5, and get `emphasis` times what they would get
-            by step 8.
+            by step 8, where h h' is the mean of all pairs at least.
         emphasis: See target; at least 1.
         max_clique_cells: Pairs with more cells are wide, see `wide`, or left out.
         hidden: Total variation of noise in a pair, all being bought alike, from which on pairs are screened,
@@ -437,7 +437,11 @@ class AllPairs(Strategy):
         # Half of the mean keeps pairs alive that the first look took for independent: it may have been
         # noise.
         damped = np.asarray(apart) + 0.5 * max(float(np.mean(apart)), 1e-6)
-        damped = np.sqrt(damped * [codes[a] * codes[b] for a, b in pairs])
+        cells = np.array([codes[a] * codes[b] for a, b in pairs])
+        # That a target has few codes is no reason to know less of what goes with it.
+        own = np.array([self.target in pair for pair in pairs])
+        cells[own] = np.maximum(cells[own], cells.mean())
+        damped = np.sqrt(damped * cells)
         return {
             clique: float(value) * (self.emphasis if self.target in clique else 1.0)
             for clique, value in zip(pairs, damped, strict=True)
