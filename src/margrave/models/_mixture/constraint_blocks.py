@@ -33,7 +33,8 @@ Longs = NDArray[np.int64]
 MAX_BLOCK_CELLS = 1 << 13
 """Allowed cells of one constraint block, at most; what is larger is left to drawing rows again."""
 MAX_CELLS_AT_ONCE = 1 << 22
-"""Cells looked at on the way to a constraint block's allowed ones, at most."""
+"""Cells looked at at once, at most: on the way to a constraint block's allowed ones, and while rows are drawn;
+and codes times components of a large attribute that gets all its codes back."""
 MIN_LOG_PROBABILITY, MIN_LOG_SUM = -30.0, -65.0
 """Least logarithm of a code in a component, and least sum of a cell's: single precision ends at -87."""
 TURNS, JOINT_TURNS, CLOSE_ENOUGH = 20, 3, 1e-3
@@ -70,25 +71,11 @@ class ConstraintBlock:
 
     def keys(self, names: Sequence[str]) -> tuple[Longs, int]:
         """Each allowed cell's cell of some attributes, shape [cells], and how many of those there are."""
-        return number_cells(self.codes, [self.names.index(name) for name in names], self.sizes)
-
-
-def number_cells(codes: Longs, places: Sequence[int], sizes: Sequence[int]) -> tuple[Longs, int]:
-    """The cell of some attributes that each column of codes falls into, and how many such cells there are.
-
-    Args:
-        codes: One line an attribute, shape [attributes, cells].
-        places: The lines of the attributes that are asked about.
-        sizes: Each attribute's number of codes.
-
-    Returns:
-        Numbers of cells, shape [cells], and the product of the sizes.
-    """
-    # A number in mixed radix, the last attribute running fastest, as in an array of these sizes.
-    keys, size = np.zeros(codes.shape[1], dtype=np.int64), 1
-    for i in places:
-        keys, size = keys * sizes[i] + codes[i], size * sizes[i]
-    return keys, size
+        # A number in mixed radix, the last attribute running fastest, as in an array of these sizes.
+        keys, size = np.zeros(self.codes.shape[1], dtype=np.int64), 1
+        for i in map(self.names.index, names):
+            keys, size = keys * self.sizes[i] + self.codes[i], size * self.sizes[i]
+        return keys, size
 
 
 def constraint_blocks(domain: Domain) -> tuple[ConstraintBlock, ...]:

@@ -77,7 +77,7 @@ class LatentBlock:
         table = last @ held if len(names) == 1 else (self._cells(names[:-1]) * held) @ last.T
         return np.asarray(table).reshape([self.sizes[self.names.index(name)] for name in names])
 
-    def told(self, given: Evidence) -> tuple[str, ...]:
+    def told(self, given: Collection[str]) -> tuple[str, ...]:
         """Which of the attributes are given."""
         return tuple(name for name in self.names if name in given)
 

@@ -33,6 +33,7 @@ from margrave.models._base.pooling import Pooled, dependence, one_ways
 from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive, rank_alike
 from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock
 from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.rows import PASSES
 from margrave.models._sampling.balance import balance_column, sum_by_code
 from margrave.models._sampling.rounding import order_by_group
 from margrave.models._sampling.triples import expect_triples
@@ -178,8 +179,6 @@ TOLERANCE = 3e-4
 WIDTH, MIN_REFINEMENTS = 64, 4
 """At most WIDTH / attributes refined attributes are chosen, or MIN_REFINEMENTS if more: each costs time
 as the attributes grow."""
-PASSES = 4
-"""Swaps tried for each row to bring a refined attribute's pairs to their expectations."""
 PROPOSALS = 32
 """Rows drawn for each row that is chosen by importance."""
 ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
@@ -289,9 +288,7 @@ class Refinements:
         last, shares = refined[place], self._shares[place]
         others = [name for name in clique if name != last]
         shape = self._domain.shape(others)
-        cells = np.zeros(len(shares), dtype=np.int64)
-        for name in others:
-            cells = cells * self._domain[name] + self._columns[name]
+        cells = np.zeros(len(shares), np.int64) + self._key(self._columns, others)
         size = int(np.prod(shape))
         [table] = sum_by_code(cells[None], [size], shares)
         full = table.reshape(*shape, -1) / len(shares)
@@ -339,7 +336,7 @@ class Refinements:
         return found
 
     def _key(self, columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Longs:
-        """One number for the codes of some attributes, shape [rows]."""
+        """One number for the codes of some attributes, shape [rows], or [1] for none."""
         key = np.zeros(1, dtype=np.int64)
         for name in names:
             key = key * self._domain[name] + columns[name]
@@ -385,7 +382,7 @@ class Refinements:
         return [columns[name][kept] for name in self._domain.names]
 
     def state(self) -> dict[str, Floats]:
-        """Arrays for `refinements_from_state`."""
+        """Arrays for `restore_refinements`."""
         found: dict[str, Floats] = {
             "labels": np.array([self._domain.index(name) for name in self.names], dtype=np.float64),
             "labels_seed": np.asarray(float(self.seed)),
@@ -486,16 +483,6 @@ def learn_refinements(
     refinements = Refinements(model, (), seed)
     refinements.learn(names, tables)
     return refinements
-
-
-def refinements_from_state(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel:
-    """The mixture with the refined attributes that its state tells of, if any.
-
-    Raises:
-        ReleaseError: The state is not that of refined attributes in the domain.
-    """
-    found = restore_refinements(model, state)
-    return model if found is None else model.with_refinements(found)
 
 
 def restore_refinements(model: Refinable, state: Mapping[str, Floats]) -> Refinements | None:

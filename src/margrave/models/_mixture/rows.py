@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, permutations
 from typing import TYPE_CHECKING
@@ -19,13 +19,14 @@ from margrave.models._sampling.rounding import draw_column, order_by_group
 from margrave.models._sampling.triples import TRIPLE_PASSES, choose_triples
 
 if TYPE_CHECKING:
-    from margrave.models._mixture.model import MixtureModel
+    from margrave.models._mixture.latent_blocks import LatentBlock
+    from margrave.models._mixture.model import ConditionedBlock, MixtureModel
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 PASSES, SWAPS_A_ROW, MIN_SWAPS, MAX_SWAPS = 4, 1 << 16, 1 << 14, 20 << 16
-"""Swaps tried for each row and attribute to bring pair counts to the model's, and how many for an attribute
+"""Swaps tried for each row and attribute, refined ones too, to bring pair counts to the model's, and how many for an attribute
 in one pass at most: where rows are many, twice as many gain a thousandth of the error. MAX_SWAPS is for all
 attributes together, but MIN_SWAPS for each, as a swap looks at all others."""
 
@@ -212,7 +213,7 @@ def _balance(
     told = {
         name
         for latent_block in model.latent_blocks
-        if latent_block.told(dict.fromkeys(given - {*sums}, 0))
+        if latent_block.told(given - {*sums})
         for name in latent_block.names
     }
     # Columns that are far are neither moved nor compared: the model's tables are not those of these rows.
@@ -329,46 +330,60 @@ def _components(
         keys.sort()
         return weights, keys
     tied = {name for group in model.groups for name in group.names}
-    own = [(c, model.block(n)) for n, c in evidence.items() if not isinstance(c, int) and n not in tied]
-    blocks = [np.log(np.maximum(block.astype(np.float32), 1e-30)) for _, block in own]
-    start = np.log(np.maximum(weights, 1e-300)).astype(np.float32)
+    own = {n: codes for n, codes in evidence.items() if not isinstance(codes, int) and n not in tied}
     keys = np.empty(rows, dtype=np.int64)
+    for part, table in _weigh_components(model, weights, own, own_groups, evidence, rows):
+        each = np.arange(len(table))
+        keys[part] = draw_column(each, each, table.astype(np.float64), rng)
+    # The components' shares among these rows stand for the weights where pairs are expected.
+    return np.bincount(keys, minlength=len(weights)) / max(rows, 1), keys
+
+
+def _weigh_components(
+    model: MixtureModel,
+    weights: Floats,
+    columns: Mapping[str, Longs],
+    groups: Sequence[ConditionedBlock | LatentBlock],
+    evidence: Evidence,
+    rows: int,
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Weights of the components in each row, given its codes, up to a factor.
+
+    Args:
+        model: The mixture.
+        weights: Of the components before the codes are looked at, shape [components].
+        columns: Codes of attributes that only the components tie to others, shape [rows] each.
+        groups: Of whose attributes some are given.
+        evidence: The codes of these.
+        rows: How many.
+
+    Yields:
+        Which rows, and their weights, shape [these rows, components].
+    """
+    logs_of = {n: np.log(np.maximum(model.block(n), 1e-30)).astype(np.float32) for n in columns}
+    start = np.log(np.maximum(weights, 1e-300)).astype(np.float32)
     # Chunks bound the table of rows by components.
     for first in range(0, rows, CHUNK):
         part = slice(first, min(first + CHUNK, rows))
         logs = np.repeat(start[None, :], part.stop - part.start, axis=0)
-        for (codes, _), block in zip(own, blocks, strict=True):
-            logs += block[codes[part]]
-        for group in own_groups:
-            lines, likely = group.likelihood(pick_evidence(evidence, np.arange(rows)[part]), len(logs))
+        for name, codes in columns.items():
+            logs += logs_of[name][codes[part]]
+        for group in groups:
+            some = pick_evidence(evidence, np.arange(part.start, part.stop))
+            lines, likely = group.likelihood(some, len(logs))
             logs += np.log(np.maximum(likely.astype(np.float32), 1e-30))[lines]
-        table = np.exp(logs - logs.max(axis=1, keepdims=True)).astype(np.float64)
-        each = np.arange(len(table))
-        keys[part] = draw_column(each, each, table, rng)
-    # The components' shares among these rows stand for the weights where pairs are expected.
-    return np.bincount(keys, minlength=len(weights)) / max(rows, 1), keys
+        yield part, np.exp(logs - logs.max(axis=1, keepdims=True))
 
 
 def find_probability(model: MixtureModel, columns: Mapping[str, Longs], asked: Mapping[str, Longs]) -> Floats:
     """The mixture's own p(attributes asked for | all other codes) of each row, shape [rows]."""
     rows = len(next(iter(columns.values())))
     tied = {name for group in model.groups for name in group.names}
-    alone = [name for name in columns if name not in asked and name not in tied]
-    logs_of = {name: np.log(np.maximum(model.block(name), 1e-30)).astype(np.float32) for name in alone}
     rest = {name: column for name, column in columns.items() if name not in asked}
-    start = np.log(np.maximum(model.weights, 1e-300)).astype(np.float32)
+    alone = {name: column for name, column in rest.items() if name not in tied}
+    groups = [group for group in model.groups if group.told(rest)]
     found = np.empty(rows)
-    for first in range(0, rows, CHUNK):
-        part = slice(first, min(first + CHUNK, rows))
-        logs = np.repeat(start[None, :], part.stop - part.start, axis=0)
-        for name in alone:
-            logs += logs_of[name][columns[name][part]]
-        for group in model.groups:
-            if group.told(rest):
-                lines, likely = group.likelihood(pick_evidence(rest, np.arange(rows)[part]), len(logs))
-                logs += np.log(np.maximum(likely.astype(np.float32), 1e-30))[lines]
-        # Weights of the components given all codes that are not asked for, up to a factor.
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    for part, weights in _weigh_components(model, model.weights, alone, groups, rest, rows):
         joint = weights.copy()
         for name, codes in asked.items():
             joint *= model.block(name)[codes[part]]
