@@ -181,7 +181,9 @@ class Additive:
         # An attribute without potentials adds nothing to the sum, so its codes need be neither present nor
         # valid.
         used = [i for i, (first, end) in enumerate(blocks) if self.potentials[first:end].any()]
-        return _codes(rest, columns, [*used, len(rest)])
+        used.append(len(rest))
+        starts, rows = _starts(rest), len(next(iter(columns.values()), ()))
+        return lines_of(_read_columns(rest, columns, used, rows), [starts[i] for i in used], rows)
 
     def draw(self, columns: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
         """A code of the target for every row, shape [rows].
@@ -340,7 +342,7 @@ def _dual(
     measured = _target_tables(rest, target, tables, 1 if alone else 2)
     which = [i for i, _, _ in measured]
     rows = 1 if alone else len(next(iter(columns.values())))
-    found = [_column(rest, columns, i, rows) for i in which]
+    found = _read_columns(rest, columns, which, rows)
     if rows > MOST_ROWS:
         rows, kept = MOST_ROWS, np.arange(MOST_ROWS) * rows // MOST_ROWS  # evenly spread
         found = [column[kept] for column in found]
@@ -397,28 +399,23 @@ def _target_tables(
     return found
 
 
-def _codes(rest: Domain, columns: Columns, which: Sequence[int]) -> Ints:
-    """Lines of the potentials of some attributes in each row, shape [rows, attributes].
-
-    Args:
-        rest: All attributes but the target.
-        columns: Their codes.
-        which: Positions in rest, its length for the biases.
-    """
-    starts, rows = _starts(rest), len(next(iter(columns.values()), ()))
-    found = [_column(rest, columns, i, rows) for i in which]
-    return lines_of(found, [starts[i] for i in which], rows)
-
-
-def _column(rest: Domain, columns: Columns, i: int, rows: int) -> NDArray[np.integer[Any]]:
-    """The codes of the attribute at a place, once they are seen to fit; none but 0 for the biases."""
-    if i == len(rest):
-        return np.zeros(rows, dtype=np.int32)
-    column = np.asarray(columns.get(rest.names[i], ()))
-    if column.shape != (rows,):
-        asked = f"of one code a row for {rest.names[i]!r}"
-        raise InputError(invalid("columns", asked, "Give all other columns."))
-    if rows and (column.min() < 0 or column.max() >= rest.sizes[i]):
-        asked = f"of codes from 0 to {rest.sizes[i] - 1} for {rest.names[i]!r}"
-        raise InputError(invalid("columns", asked, "Encode over this domain."))
-    return column
+def _read_columns(
+    rest: Domain, columns: Columns, which: Sequence[int], rows: int
+) -> list[NDArray[np.integer[Any]]]:
+    """The codes of the attributes at some places in `rest`, once they are seen to fit; 0 for the biases,
+    which stand behind the attributes. Each of shape [rows]."""
+    found: list[NDArray[np.integer[Any]]] = []
+    for i in which:
+        if i == len(rest):
+            found.append(np.zeros(rows, dtype=np.int32))
+            continue
+        name, size = rest.names[i], rest.sizes[i]
+        column = np.asarray(columns.get(name, ()))
+        if column.shape != (rows,):
+            asked = f"of one code a row for {name!r}"
+            raise InputError(invalid("columns", asked, "Give all other columns."))
+        if rows and (column.min() < 0 or column.max() >= size):
+            asked = f"of codes from 0 to {size - 1} for {name!r}"
+            raise InputError(invalid("columns", asked, "Encode over this domain."))
+        found.append(column)
+    return found

@@ -33,8 +33,8 @@ Longs = NDArray[np.int64]
 MAX_BLOCK_CELLS = 1 << 13
 """Allowed cells of one constraint block, at most; what is larger is left to drawing rows again."""
 MAX_CELLS_AT_ONCE = 1 << 22
-"""Cells looked at at once, at most: on the way to a constraint block's allowed ones, and while rows are drawn;
-and codes times components of a large attribute that gets all its codes back."""
+"""Cells looked at at once, at most: on the way to a constraint block's allowed ones, and while rows are
+drawn; and codes times components of a large attribute that gets all its codes back."""
 MIN_LOG_PROBABILITY, MIN_LOG_SUM = -30.0, -65.0
 """Least logarithm of a code in a component, and least sum of a cell's: single precision ends at -87."""
 TURNS, JOINT_TURNS, CLOSE_ENOUGH = 20, 3, 1e-3

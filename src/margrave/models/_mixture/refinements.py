@@ -19,9 +19,9 @@ whose codes are the pairs of codes, and the table is its pair with the refined a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,12 +68,7 @@ class Conditional:
 
     def with_pairs(self, columns: CodeColumns) -> dict[str, NDArray[np.int64]]:
         """The columns and those of the joint pairs, shape [rows] each."""
-        names = self.domain.names[len(self.domain) - len(self.pairs) :]
-        own = {
-            name: columns[a] * self.domain[b] + columns[b]
-            for name, (a, b) in zip(names, self.pairs, strict=True)
-        }
-        return dict(columns) | own
+        return _join_pairs(self.domain, self.pairs, columns)
 
     def probabilities(self, columns: CodeColumns) -> Floats:
         """The refined attribute's distribution in every row, shape [rows, refined attribute's codes]; see
@@ -127,21 +122,27 @@ def fit_conditional(
         tolerance: The gap at which to stop.
     """
     triples = [table for table in tables if len(table.clique) == 3 and target in table.clique]
-    pairs = [tuple(name for name in table.clique if name != target) for table in triples]
+    pairs = tuple(tuple(name for name in table.clique if name != target) for table in triples)
     extended = _extend_domain(domain, pairs)
     joint = extended.names[len(domain) :]
     own = [_as_pair(table, target, name) for table, name in zip(triples, joint, strict=True)]
-    empty = Conditional(Additive(extended, target, np.empty(0), 0.0, 0, False), tuple(pairs))
-    rows = empty.with_pairs(columns)
+    rows = _join_pairs(extended, pairs, columns)
     additive = fit_additive(extended, target, [*tables, *own], total, rows, tolerance=tolerance)
     counts = one_ways(tables).get(target)
     if counts is None:
-        return Conditional(additive, tuple(pairs)), additive.probabilities(rows)
+        return Conditional(additive, pairs), additive.probabilities(rows)
     sum_of_counts = max(float(counts.values.sum()), 1.0)
     nearest = project_simplex(counts.values / sum_of_counts, (counts.sigma / sum_of_counts) ** 2)
     wanted = np.maximum(nearest, 1.0 / max(total, 2.0))
     additive, shares = additive.with_shares(rows, wanted / wanted.sum())
-    return Conditional(additive, tuple(pairs)), shares
+    return Conditional(additive, pairs), shares
+
+
+def _join_pairs(extended: Domain, pairs: Sequence[Clique], columns: CodeColumns) -> Columns:
+    """The columns and those of the joint pairs, which stand last in the domain, shape [rows] each."""
+    names = extended.names[len(extended) - len(pairs) :]
+    own = {name: columns[a] * extended[b] + columns[b] for name, (a, b) in zip(names, pairs, strict=True)}
+    return dict(columns) | own
 
 
 def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
@@ -166,6 +167,7 @@ def _extend_domain(domain: Domain, pairs: Sequence[Clique]) -> Domain:
 
 Longs = NDArray[np.int64]
 Columns = dict[str, Longs]
+T = TypeVar("T")
 
 MIN_SAMPLE_ROWS, ROWS_A_CODE = 1 << 16, 1 << 12
 """Rows of the mixture that the additive models are fitted on and expectations are taken over:
@@ -236,42 +238,46 @@ class Refinements:
     def __init__(self, model: Refinable, steps: Sequence[Conditional], seed: int) -> None:
         self.steps: tuple[Conditional, ...] = ()
         self.seed = seed
-        self._domain, self._total = model.domain, model.total
+        self._domain = model.domain
         self._columns = _reference(model, seed)
         self._shares: list[NDArray[np.float32]] = []
-        exact: Floats | None = None
-        for step in steps:
-            self._catch_up(exact)
-            exact = step.probabilities(_without(self._columns, step.target))
-            self._follow(step, exact)
+        self._follow(steps, lambda step: (step, step.probabilities(_without(self._columns, step.target))))
 
-    def learn(self, names: Sequence[str], tables: Sequence[Pooled]) -> None:
-        """Refined attributes where there are none yet, in the order of drawing, each fitted to its pairs over
-        the reference rows."""
-        exact: Floats | None = None
-        for place, name in enumerate(names):
-            self._catch_up(exact)
-            later = set(names[place + 1 :])
+    @classmethod
+    def learn(
+        cls, model: Refinable, names: Sequence[str], tables: Sequence[Pooled], seed: int
+    ) -> Refinements:
+        """Refined attributes, each with an additive model of its released pairs over the reference rows.
+
+        Args:
+            model: What the others are drawn from.
+            names: The refined attributes, in the order of drawing.
+            tables: What was measured.
+            seed: Of the reference rows.
+        """
+        found = cls(model, (), seed)
+
+        def fit(name: str) -> tuple[Conditional, Floats]:
+            later = {*names[names.index(name) + 1 :]}
             # A triple is kept by the last of its attributes to be drawn.
             own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
-            rest = _without(self._columns, name)
-            step, exact = fit_conditional(self._domain, name, own, self._total, rest, TOLERANCE)
-            self._follow(step, exact)
+            rest = _without(found._columns, name)
+            return fit_conditional(model.domain, name, own, model.total, rest, TOLERANCE)
 
-    def _follow(self, step: Conditional, exact: Floats) -> None:
-        """One more refined attribute, once those before it are drawn, and its probabilities in each reference
-        row. Only another refined attribute will ask for its own codes."""
-        self._shares.append(exact.astype(np.float32))
-        self.steps += (step,)
+        found._follow(names, fit)
+        return found
 
-    def _catch_up(self, exact: Floats | None) -> None:
-        """Draw the last refined attribute, if there is one, anew in the reference rows, as one more follows.
-
-        exact: its probabilities in each of these rows.
-        """
-        if exact is not None:
-            generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, len(self.steps) - 1])
-            self._columns = _redraw(self.steps[-1], self._columns, exact, generator)
+    def _follow(self, wanted: Sequence[T], fit: Callable[[T], tuple[Conditional, Floats]]) -> None:
+        """Take in refined attributes one after another; `fit` gives each with its probabilities in the
+        reference rows, in which those before it are drawn anew. Nothing asks for the last one's own codes."""
+        exact: Floats = np.empty((0, 0))
+        for place, one in enumerate(wanted):
+            if place > 0:
+                generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, place - 1])
+                self._columns = _redraw(self.steps[-1], self._columns, exact, generator)
+            step, exact = fit(one)
+            self._shares.append(exact.astype(np.float32))
+            self.steps += (step,)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -466,23 +472,7 @@ def add_refinements(
     """The mixture with some attributes drawn from additive models of the released pairs."""
     if not names:
         return model
-    return model.with_refinements(learn_refinements(model, names, tables, seed))
-
-
-def learn_refinements(
-    model: Refinable, names: Sequence[str], tables: Sequence[Pooled], seed: int
-) -> Refinements:
-    """How some attributes are drawn given the others: additive models of the released pairs.
-
-    Args:
-        model: What the others are drawn from.
-        names: The attributes, in the order of drawing.
-        tables: What was measured.
-        seed: Of the reference rows.
-    """
-    refinements = Refinements(model, (), seed)
-    refinements.learn(names, tables)
-    return refinements
+    return model.with_refinements(Refinements.learn(model, names, tables, seed))
 
 
 def restore_refinements(model: Refinable, state: Mapping[str, Floats]) -> Refinements | None:

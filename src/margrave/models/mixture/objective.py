@@ -337,7 +337,7 @@ class Objective:
         self._model = np.empty((stacked.codes, stacked.codes), np.float32)
         self._constrained = [ConstrainedPart(tables, components, information) for tables in stacked.tied]
         # Targets of inferred pairs are written anew at every point, so they need a table of their own.
-        self._pairs = stacked.pairs if stacked.inferred is None else stacked.pairs.copy()
+        self._pairs = stacked.pairs.copy() if stacked.inferred.any() else stacked.pairs
         self._apart, self._alone, self._ordered = stacked.apart, stacked.alone, stacked.ordered.copy()
         if self.latent_blocks:
             # Copied before they are changed: both may be views of the measurements.
@@ -366,8 +366,7 @@ class Objective:
         np.matmul(self._scaled, self._scaled.T, out=self._model)  # one array twice: half the products
         # Shares of 0 would have no logarithm below.
         ones = np.maximum(shares @ at.weights, FLOOR)
-        if s.inferred is not None:
-            write_products(self._pairs, ones, s.inferred, s.starts)
+        write_products(self._pairs, ones, s.inferred, s.starts)
         value = residual(self._model, self._pairs, self._apart)
         np.matmul(self._model, shares, out=self.gradient)
         for moments in self._moments:
@@ -376,8 +375,7 @@ class Objective:
         miss = s.one_weights * (ones - s.ones)
         value += float((miss * (ones - s.ones)).sum(dtype=np.float64))
         offset = (2.0 * miss).astype(self.gradient.dtype)
-        if s.inferred is not None:
-            subtract_products(offset, self._model, ones, s.inferred, s.starts)
+        subtract_products(offset, self._model, ones, s.inferred, s.starts)
         by_weight = pull_shares(self.gradient, shares, offset)
         value += add_penalties(
             self.gradient, at.logs, shares, at.weights, ones, self._alone,
@@ -440,7 +438,7 @@ class LatentBlockPart:
         self.rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in members])
         inside = np.ix_(self.rows, self.rows)
         self._pairs, self._weights = stacked.pairs[inside].copy(), stacked.pair_weights[inside].copy()
-        self._inferred = None if stacked.inferred is None else stacked.inferred[np.ix_(members, members)]
+        self._inferred = stacked.inferred[np.ix_(members, members)]
         self._ordered = stacked.ordered[list(members)]
         self._starts = np.cumsum([0, *(starts[i + 1] - starts[i] for i in members)])
         states = min(components, STATES_A_CODE * len(self.rows))
@@ -467,14 +465,12 @@ class LatentBlockPart:
         held = np.maximum(u @ weights, FLOOR)
         scaled = v * np.sqrt(held)
         model, ones, offset = scaled @ scaled.T, np.maximum(v @ held, FLOOR), np.zeros(len(v), v.dtype)
-        if self._inferred is not None:
-            write_products(self._pairs, ones, self._inferred, self._starts)
+        write_products(self._pairs, ones, self._inferred, self._starts)
         value = residual(model, self._pairs, self._weights)
         by_v = model @ v
         for moments in self._moments:
             value += moments.pull(by_v, v, held)
-        if self._inferred is not None:
-            subtract_products(offset, model, ones, self._inferred, self._starts)
+        subtract_products(offset, model, ones, self._inferred, self._starts)
         by_state = pull_shares(by_v, v, offset)
         value += add_penalties(
             by_v, self.states.logs, v, held, ones, np.ones(len(v), np.bool_),

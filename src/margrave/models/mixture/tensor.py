@@ -148,9 +148,9 @@ class TensorObjective:
             device.put(part, self.dtype)
             for part in (stacked.pairs, stacked.apart, stacked.ones, stacked.one_weights)
         )
+        owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
         self._inferred: Any = None
-        if stacked.inferred is not None:
-            owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
+        if stacked.inferred.any():
             # Attributes' table of inferred pairs, spread over their codes.
             self._inferred = device.put(stacked.inferred[np.ix_(owner, owner)], self.dtype)
             # What was measured of an inferred pair means nothing; its target is the product of the one-ways.
@@ -161,7 +161,6 @@ class TensorObjective:
         self._penalties = device.put(self.information * stacked.alone[:, None], self.dtype)
         self.shares: Any = None
         """Q of the last point looked at, as the rules leave it, shape [codes, components]."""
-        owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
         self._owner = device.put(owner, torch.int64)
         member = np.arange(stacked.attributes)[:, None] == owner[None, :]
         self._member = device.put(member, self.dtype)
