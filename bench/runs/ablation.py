@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from margrave import Synthesizer
 from margrave.benchmark.nursery import find_nursery_table, list_nursery_tables
 from margrave.benchmark.prepared import read_schema
+from margrave.engines.frames import read_table
 from margrave.limits import FULL, Effort
 from margrave.models.auto import Auto
 from margrave.release import NoisyMarginal
@@ -94,7 +95,7 @@ def open_item(item: str) -> tuple[pa.Table, Schema]:
         prepared = packaged.prepare_item(item, raw=False)
         return prepared.train, prepared.public
     entry = find_nursery_table(item)
-    table = entry.load()
+    table, _ = read_table(entry.load())
     table = table.select([name for name in table.column_names if name != entry.owner])
     return table, read_schema(table, BINS, entry.cut)
 

@@ -185,22 +185,6 @@ class Additive:
         starts, rows = _starts(rest), len(next(iter(columns.values()), ()))
         return lines_of(_read_columns(rest, columns, used, rows), [starts[i] for i in used], rows)
 
-    def draw(self, columns: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
-        """A code of the target for every row, shape [rows].
-
-        Each row's code has exactly the row's own probabilities. Every code's count is its expectation
-        rounded up or down, and hardly more than one off among rows of like probabilities, too.
-
-        Args:
-            columns: As in `probabilities`.
-            rng: Source of randomness.
-
-        Raises:
-            InputError: As `probabilities`.
-        """
-        shares = self.probabilities(columns)
-        return drawn_from(shares, rank_alike(shares), rng)
-
     def with_shares(self, columns: Columns, wanted: Floats) -> tuple[Additive, Floats]:
         """The same conditional with biases under which the target's own shares over given rows are as wanted,
         and its probabilities in these rows.
@@ -290,7 +274,10 @@ def fit_additive(
 
 
 def drawn_from(shares: Floats, alike: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A code for every row with the row's own probabilities, as `Additive.draw` has it, shape [rows].
+    """A code for every row, with exactly the row's own probabilities, shape [rows].
+
+    Every code's count is its expectation rounded up or down, and hardly more than one off among rows of like
+    probabilities, too.
 
     Args:
         shares: Of each code in each row, shape [rows, codes].

@@ -278,7 +278,10 @@ def descend_tensors(
     device, dtype = objective.device, objective.dtype
     # The device works on copies; what it ends at is written back below.
     on = TensorPoint(
-        *(device.put(part, kind) for part, kind in _parts(at, dtype, device.wide)),
+        device.put(at.logs, dtype),
+        device.put(at.weigh, device.wide),
+        device.put(at.shares, dtype),
+        device.put(at.weights, dtype),
     )
     mean, square = device.torch.zeros_like(on.logs), device.torch.zeros_like(on.logs)
     slope, bend = device.torch.zeros_like(on.weigh), device.torch.zeros_like(on.weigh)
@@ -314,10 +317,6 @@ def _advance(logs: Any, gradient: Any, mean: Any, square: Any, scale: float, bia
     step = float(np.float32(scale)) * mean
     step /= (square * float(np.float32(bias))).sqrt_().add_(float(np.float32(1e-12)))
     logs -= step.clamp_(-1.0, 1.0)
-
-
-def _parts(at: Point, dtype: Any, wide: Any) -> list[tuple[NDArray[Any], Any]]:
-    return [(at.logs, dtype), (at.weigh, wide), (at.shares, dtype), (at.weights, dtype)]
 
 
 def _neighbours(stacked: Stacked) -> NDArray[np.int64]:
