@@ -8,9 +8,6 @@ anew from p(y | x) of `margrave.models._mixture.additive`, fitted to rows of the
 attributes before it are drawn already. Each step keeps the pairs of all other attributes, and brings those of
 its own to what was released.
 
-Conditional: p(refined attribute | all other attributes), additive in them and in joint codes of some
-    pairs of them.
-
 An additive model knows how each attribute moves a refined attribute, not that two of them do so together, as
 in c = a xor b. Where the table of all three was measured, (a, b) is one more attribute of the additive model,
 whose codes are the pairs of codes, and the table is its pair with the refined attribute.
@@ -20,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -30,7 +27,15 @@ from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.constraints import Evidence, by_row, pick_evidence
 from margrave.models._base.pooling import Pooled, dependence, one_ways
-from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive, rank_alike
+from margrave.models._mixture.additive import (
+    MOST_ROWS,
+    Additive,
+    drawn_from,
+    extend_domain,
+    fit_additive,
+    join_pairs,
+    rank_alike,
+)
 from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.rows import PASSES
@@ -41,62 +46,10 @@ from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
 Floats = NDArray[np.float64]
-CodeColumns = Mapping[str, NDArray[np.int64]]
-
-
-@dataclass(frozen=True, slots=True)
-class Conditional:
-    """p(refined attribute | all others).
-
-    Args:
-        additive: The additive model, over the attributes and, behind them, one for each joint pair.
-        pairs: The attributes of each joint pair, none of them the refined attribute.
-    """
-
-    additive: Additive
-    pairs: tuple[Clique, ...] = ()
-
-    @property
-    def target(self) -> str:
-        """The refined attribute."""
-        return self.additive.target
-
-    @property
-    def domain(self) -> Domain:
-        """Names and sizes of the attributes, joint pairs behind them."""
-        return self.additive.domain
-
-    def with_pairs(self, columns: CodeColumns) -> dict[str, NDArray[np.int64]]:
-        """The columns and those of the joint pairs, shape [rows] each."""
-        return _join_pairs(self.domain, self.pairs, columns)
-
-    def probabilities(self, columns: CodeColumns) -> Floats:
-        """The refined attribute's distribution in every row, shape [rows, refined attribute's codes]; see
-        `Additive`."""
-        return self.additive.probabilities(self.with_pairs(columns))
-
-    def state(self) -> dict[str, Floats]:
-        """Arrays from which `restore` builds the same conditional again."""
-        if not self.pairs:
-            return self.additive.state()
-        places = [[self.domain.index(name) for name in pair] for pair in self.pairs]
-        return self.additive.state() | {"pairs": np.asarray(places, dtype=np.float64)}
-
-    @staticmethod
-    def restore(domain: Domain, target: str, state: Mapping[str, Floats]) -> Conditional:
-        """The conditional whose `state` was saved.
-
-        Raises:
-            ReleaseError: The state is not that of a conditional of this refined attribute over this domain.
-        """
-        places = np.asarray(state.get("pairs", np.zeros((0, 2))), dtype=np.float64)
-        able = set(range(len(domain))) - {domain.index(target)}
-        sound = places.ndim == 2 and places.shape[1] == 2 and set(places.ravel().tolist()) <= able
-        if not sound or (places[:, 0] == places[:, 1]).any():
-            asked = "with pairs of other attributes beside each label"
-            raise ReleaseError(invalid("state", asked, "The release is damaged."))
-        pairs = [(domain.names[int(a)], domain.names[int(b)]) for a, b in places]
-        return Conditional(Additive.restore(_extend_domain(domain, pairs), target, state), tuple(pairs))
+Longs = NDArray[np.int64]
+Columns = dict[str, Longs]
+CodeColumns = Mapping[str, NDArray[np.integer[Any]]]
+T = TypeVar("T")
 
 
 def fit_conditional(
@@ -106,7 +59,7 @@ def fit_conditional(
     total: float,
     columns: CodeColumns,
     tolerance: float,
-) -> tuple[Conditional, Floats]:
+) -> tuple[Additive, Floats]:
     """The conditional that explains the refined attribute's pairs and triples, with the refined attribute's
     own measured shares; and its probabilities in the rows, shape [rows, refined attribute's codes].
 
@@ -123,26 +76,19 @@ def fit_conditional(
     """
     triples = [table for table in tables if len(table.clique) == 3 and target in table.clique]
     pairs = tuple(tuple(name for name in table.clique if name != target) for table in triples)
-    extended = _extend_domain(domain, pairs)
+    extended = extend_domain(domain, pairs)
     joint = extended.names[len(domain) :]
     own = [_as_pair(table, target, name) for table, name in zip(triples, joint, strict=True)]
-    rows = _join_pairs(extended, pairs, columns)
-    additive = fit_additive(extended, target, [*tables, *own], total, rows, tolerance=tolerance)
+    rows = join_pairs(extended, pairs, columns)
+    fitted = fit_additive(extended, target, [*tables, *own], total, rows, tolerance=tolerance)
+    fitted = replace(fitted, pairs=pairs)
     counts = one_ways(tables).get(target)
     if counts is None:
-        return Conditional(additive, pairs), additive.probabilities(rows)
+        return fitted, fitted.probabilities(columns)
     sum_of_counts = max(float(counts.values.sum()), 1.0)
     nearest = project_simplex(counts.values / sum_of_counts, (counts.sigma / sum_of_counts) ** 2)
     wanted = np.maximum(nearest, 1.0 / max(total, 2.0))
-    additive, shares = additive.with_shares(rows, wanted / wanted.sum())
-    return Conditional(additive, pairs), shares
-
-
-def _join_pairs(extended: Domain, pairs: Sequence[Clique], columns: CodeColumns) -> Columns:
-    """The columns and those of the joint pairs, which stand last in the domain, shape [rows] each."""
-    names = extended.names[len(extended) - len(pairs) :]
-    own = {name: columns[a] * extended[b] + columns[b] for name, (a, b) in zip(names, pairs, strict=True)}
-    return dict(columns) | own
+    return fitted.with_shares(columns, wanted / wanted.sum())
 
 
 def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
@@ -152,22 +98,6 @@ def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
     values, sigma = (np.moveaxis(part, axis, -1).reshape(-1, width) for part in (table.values, table.sigma))
     return Pooled((joint, target), values, sigma)
 
-
-def _extend_domain(domain: Domain, pairs: Sequence[Clique]) -> Domain:
-    """The domain with an attribute for each joint pair behind it, whose codes have no order."""
-    names = list(domain.names)
-    for a, b in pairs:
-        name = f"{a}, {b}"
-        while name in names:
-            name += " "
-        names.append(name)
-    sizes = [*domain.sizes, *(domain.size(pair) for pair in pairs)]
-    return Domain(tuple(names), tuple(sizes), (*domain.ordered, *(0 for _ in pairs)), domain.rules)
-
-
-Longs = NDArray[np.int64]
-Columns = dict[str, Longs]
-T = TypeVar("T")
 
 MIN_SAMPLE_ROWS, ROWS_A_CODE = 1 << 16, 1 << 12
 """Rows of the mixture that the additive models are fitted on and expectations are taken over:
@@ -235,8 +165,8 @@ class Refinements:
         seed: Of the reference rows.
     """
 
-    def __init__(self, model: Refinable, steps: Sequence[Conditional], seed: int) -> None:
-        self.steps: tuple[Conditional, ...] = ()
+    def __init__(self, model: Refinable, steps: Sequence[Additive], seed: int) -> None:
+        self.steps: tuple[Additive, ...] = ()
         self.seed = seed
         self._domain = model.domain
         self._columns = _reference(model, seed)
@@ -257,7 +187,7 @@ class Refinements:
         """
         found = cls(model, (), seed)
 
-        def fit(name: str) -> tuple[Conditional, Floats]:
+        def fit(name: str) -> tuple[Additive, Floats]:
             later = {*names[names.index(name) + 1 :]}
             # A triple is kept by the last of its attributes to be drawn.
             own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
@@ -267,7 +197,7 @@ class Refinements:
         found._follow(names, fit)
         return found
 
-    def _follow(self, wanted: Sequence[T], fit: Callable[[T], tuple[Conditional, Floats]]) -> None:
+    def _follow(self, wanted: Sequence[T], fit: Callable[[T], tuple[Additive, Floats]]) -> None:
         """Take in refined attributes one after another; `fit` gives each with its probabilities in the
         reference rows, in which those before it are drawn anew. Nothing asks for the last one's own codes."""
         exact: Floats = np.empty((0, 0))
@@ -491,7 +421,7 @@ def restore_refinements(model: Refinable, state: Mapping[str, Floats]) -> Refine
     for place, index in enumerate(places.astype(int)):
         head = f"label_{place}_"
         own = {key.removeprefix(head): value for key, value in state.items() if key.startswith(head)}
-        steps.append(Conditional.restore(model.domain, model.domain.names[index], own))
+        steps.append(Additive.restore(model.domain, model.domain.names[index], own))
     return Refinements(model, steps, int(seed)) if steps else None
 
 
@@ -527,7 +457,7 @@ def _without(columns: Mapping[str, Longs], name: str) -> Columns:
 
 
 def _redraw(
-    step: Conditional, columns: Mapping[str, Longs], shares: Floats, rng: np.random.Generator
+    step: Additive, columns: Mapping[str, Longs], shares: Floats, rng: np.random.Generator
 ) -> Columns:
     """The rows with one refined attribute drawn anew by its probabilities in each row, `shares`.
 
@@ -543,7 +473,7 @@ def _redraw(
 
 
 def _settle_codes(
-    domain: Domain, rest: Columns, shares: Floats, alike: Longs, drawn: Longs, rng: np.random.Generator
+    domain: Domain, rest: CodeColumns, shares: Floats, alike: Longs, drawn: Longs, rng: np.random.Generator
 ) -> Longs:
     codes = np.stack([*rest.values(), drawn], dtype=np.int32, casting="same_kind")
     width, alone = len(rest), np.arange(len(drawn))
