@@ -65,8 +65,8 @@ def test_the_gradient_is_that_of_the_value(width):
 
 
 def test_shares_of_two_codes_are_those_of_one_row_at_a_time():
-    domain, columns, truth = world(2)
-    codes = additive._codes(domain.marginalize(("y",)), columns, [0, 1, 2, 3])[:133]
+    _, columns, truth = world(2)
+    codes = truth._lines(columns)[:133]
     side_by_side, alone = np.zeros((133, 2)), np.zeros((133, 2))
     additive_dual.softmax(codes, truth.potentials, side_by_side)
     for lines, shares in zip(codes, alone, strict=True):
@@ -85,9 +85,9 @@ def test_the_mean_of_tilted_shares(width: int):
 
 
 def test_two_codes_and_the_general_kernel_agree():
-    domain, columns, truth = world(2)
+    _, columns, truth = world(2)
     lift = np.ascontiguousarray(truth.potentials[:, 1] - truth.potentials[:, 0])
-    codes = additive._codes(domain.marginalize(("y",)), columns, [0, 1, 2, 3])
+    codes = truth._lines(columns)
     special, general = np.zeros((13, 2)), np.zeros((13, 2))
     value = additive_dual._binary(codes, lift, special) + truth.potentials[codes, 0].sum()
     assert value == pytest.approx(additive_dual._general(codes, truth.potentials, general))
