@@ -288,11 +288,23 @@ class Refinements:
     ) -> list[Longs]:
         """Rows of the mixture with all refined attributes drawn given the others."""
         drawn = model.draw_unrefined(rows, rng, evidence, deadline)
-        columns = dict(zip(self._domain.names, drawn, strict=True))
+        columns, _ = self._redraw_all(drawn, {}, rng)
+        return [columns[name] for name in self._domain.names]
+
+    def _redraw_all(
+        self, drawn: Sequence[Longs], asked: Mapping[str, Longs], rng: np.random.Generator
+    ) -> tuple[Columns, Floats]:
+        """Rows of the mixture with all refined attributes drawn given the others but those that are asked
+        for, and the log-likelihood of the codes of these, shape [rows]."""
+        columns, logs = dict(zip(self._domain.names, drawn, strict=True)), np.zeros(len(drawn[0]))
         for step in self.steps:
             shares = step.probabilities(_without(columns, step.target))
-            columns = _redraw(step, columns, shares, rng)
-        return [columns[name] for name in self._domain.names]
+            if step.target in asked:
+                own = np.take_along_axis(shares, asked[step.target][:, None], axis=1)[:, 0]
+                logs += np.log(np.maximum(own, 1e-300))
+            else:
+                columns = _redraw(step, columns, shares, rng)
+        return columns, logs
 
     def _weigh_proposals(
         self, model: Refinable, rng: np.random.Generator, evidence: Evidence, rows: int
@@ -301,17 +313,11 @@ class Refinements:
         owners = np.repeat(np.arange(rows), PROPOSALS)
         given = {name: np.broadcast_to(own, rows)[owners] for name, own in evidence.items()}
         proposed = model.draw_unrefined(len(owners), rng, given)
-        columns = dict(zip(self._domain.names, proposed, strict=True))
         asked = {name: given[name] for name in self.names if name in given}
         # Importance weights: the conditionals of the given codes over the mixture's own, by which rows came.
-        logs = -np.log(model.find_probability(columns, asked))
-        for step in self.steps:
-            shares = step.probabilities(_without(columns, step.target))
-            if step.target not in asked:
-                columns = _redraw(step, columns, shares, rng)
-                continue
-            own = np.take_along_axis(shares, asked[step.target][:, None], axis=1)[:, 0]
-            logs += np.log(np.maximum(own, 1e-300))
+        own = model.find_probability(dict(zip(self._domain.names, proposed, strict=True)), asked)
+        columns, logs = self._redraw_all(proposed, asked, rng)
+        logs -= np.log(own)
         # The largest of log weight plus Gumbel noise is a draw in proportion to the weights.
         best = (logs + rng.gumbel(size=len(logs))).reshape(rows, PROPOSALS).argmax(axis=1)
         kept = np.arange(rows) * PROPOSALS + best
