@@ -31,6 +31,9 @@ from margrave.models._sampling.rounding import order_by_group
 from margrave.schema.domain import Clique, Domain
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Columns = Mapping[str, NDArray[np.integer[Any]]]
 
 LEVELS = 2.0 ** np.arange(-12, 7)
 """Variances of potentials that are weighed against each other."""
@@ -40,6 +43,10 @@ RARE = 0.05
 """Part of the mean F below which a cell's own counts no more."""
 LIKENESS = 0.5
 """Correlation of the potentials of neighbouring codes that stand in order."""
+TURNS, CLOSE = 50, 1e-4
+"""Steps of proportional fitting of a target's biases, at most, and the relative distance that will do."""
+MOST_ROWS = 1 << 17
+"""Rows that a fit looks at, evenly spread over those it is given."""
 
 
 def sum_to_shares(values: Floats, sigma: Floats, shares: Floats) -> Floats:
@@ -121,16 +128,6 @@ def _level(effects: Floats, variances: Floats) -> float:
     # Logarithms are compared with the largest one, so that exp cannot underflow for all levels at once.
     weights = np.exp((logs - logs.max()) * (1.0 - 1.0 / effects.shape[1]))
     return float(np.exp(weights @ np.log(LEVELS) / weights.sum()))
-
-
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
-Columns = Mapping[str, NDArray[np.integer[Any]]]
-
-TURNS, CLOSE = 50, 1e-4
-"""Steps of proportional fitting of a target's biases, at most, and the relative distance that will do."""
-MOST_ROWS = 1 << 17
-"""Rows that a fit looks at, evenly spread over those it is given."""
 
 
 @dataclass(frozen=True, slots=True)

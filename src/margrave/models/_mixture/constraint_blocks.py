@@ -27,6 +27,7 @@ from margrave.release import project_simplex
 from margrave.schema.constraints.codes import CodeRules
 from margrave.schema.domain import Domain
 
+Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
@@ -45,6 +46,8 @@ MAX_FACTOR_CHANGE = 30.0
 MAX_NOISE_SHARE, SPARE_SHARE = 1.0, 0.05
 """Share of the rows that the noise on a pair may make up for the pair to shape all components alike, and the
 part of a constraint block that such pairs leave as it was."""
+MIN_CELL_SHARE = 1e-30
+"""Least share of a cell that a logarithm is taken of, and of a code that a derivative is divided by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,12 +295,6 @@ def _tables(
     any_measured = [bool(known[at[name]].any()) for name in constraint.names]
     measured = np.repeat(any_measured, constraint.sizes)
     return ConstrainedTables(constraint, rows, constraint.codes + within[:, None], measured, tuple(found))
-
-
-Singles = NDArray[np.float32]
-
-MIN_CELL_SHARE = 1e-30
-"""Least share of a cell that a logarithm is taken of, and of a code that a derivative is divided by."""
 
 
 class ConstrainedPart:

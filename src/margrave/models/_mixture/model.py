@@ -47,6 +47,11 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 
+MAX_CONVERGED_GAP = 0.05
+"""A fit counts as converged when the codes' penalties are out of balance by less than this part of a
+nat's."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConditionedBlock(ConstraintBlock):
     """A constraint block inside of a mixture.
@@ -156,11 +161,6 @@ def condition_blocks(domain: Domain, blocks: Mapping[str, Floats]) -> list[Condi
         )
         for constraint in constraint_blocks(domain)
     ]
-
-
-MAX_CONVERGED_GAP = 0.05
-"""A fit counts as converged when the codes' penalties are out of balance by less than this part of a
-nat's."""
 
 
 class MixtureModel(Model):

@@ -52,6 +52,25 @@ CodeColumns = Mapping[str, NDArray[np.integer[Any]]]
 T = TypeVar("T")
 
 
+MIN_SAMPLE_ROWS, ROWS_A_CODE = 1 << 16, 1 << 12
+"""Rows of the mixture that the additive models are fitted on and expectations are taken over:
+MIN_SAMPLE_ROWS, or ROWS_A_CODE for every attribute if more, as each has potentials of its own; never more
+than a fit looks at. A part of more rows would not have the pairs of the whole: refined attributes' pairs were
+then a fifth further off on a large table. So many rows need no balancing."""
+CELLS, MIN_CAPPED_ROWS = 6 << 20, 1 << 15
+"""Where so many rows had more than CELLS codes: CELLS over the attributes, or MIN_CAPPED_ROWS."""
+TOLERANCE = 3e-4
+"""Of the additive fits: the L1 norm of the gradient over one table, in probability."""
+WIDTH, MIN_REFINEMENTS = 64, 4
+"""At most WIDTH / attributes refined attributes are chosen, or MIN_REFINEMENTS if more: each costs time
+as the attributes grow."""
+PROPOSALS = 32
+"""Rows drawn for each row that is chosen by importance."""
+ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
+"""How often rows are drawn for given refined attributes, every time twice as many for each, and how many at
+most."""
+
+
 def fit_conditional(
     domain: Domain,
     target: str,
@@ -97,25 +116,6 @@ def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
     width = table.values.shape[axis]
     values, sigma = (np.moveaxis(part, axis, -1).reshape(-1, width) for part in (table.values, table.sigma))
     return Pooled((joint, target), values, sigma)
-
-
-MIN_SAMPLE_ROWS, ROWS_A_CODE = 1 << 16, 1 << 12
-"""Rows of the mixture that the additive models are fitted on and expectations are taken over:
-MIN_SAMPLE_ROWS, or ROWS_A_CODE for every attribute if more, as each has potentials of its own; never more
-than a fit looks at. A part of more rows would not have the pairs of the whole: refined attributes' pairs were
-then a fifth further off on a large table. So many rows need no balancing."""
-CELLS, MIN_CAPPED_ROWS = 6 << 20, 1 << 15
-"""Where so many rows had more than CELLS codes: CELLS over the attributes, or MIN_CAPPED_ROWS."""
-TOLERANCE = 3e-4
-"""Of the additive fits: the L1 norm of the gradient over one table, in probability."""
-WIDTH, MIN_REFINEMENTS = 64, 4
-"""At most WIDTH / attributes refined attributes are chosen, or MIN_REFINEMENTS if more: each costs time
-as the attributes grow."""
-PROPOSALS = 32
-"""Rows drawn for each row that is chosen by importance."""
-ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
-"""How often rows are drawn for given refined attributes, every time twice as many for each, and how many at
-most."""
 
 
 class Refinable(Protocol):

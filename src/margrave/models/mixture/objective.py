@@ -60,6 +60,20 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 
+FLOOR = np.float32(1e-9)
+"""Least share of a code that a logarithm or a ratio is taken of."""
+STEP_PENALTY = np.float32(0.5)
+"""What each of the two steps pays, over the penalty per nat: 0.5 or 0.7 are alike, 1 empties the states of
+small tables, less follows the noise (bench/LOG.md)."""
+STATES_A_CODE = 2
+"""Most states for each code of the latent block's attributes, and no more than components: more gain
+nothing."""
+OWN_STATE_SHARE = 0.9
+"""Share of its own state in each component at the start: near the plain mixture, which it may leave."""
+SPREAD = 0.5
+"""Standard deviation of starting logarithms: of codes around the one-ways, and of states' shares."""
+
+
 @compile_summing
 def normalise_shares(logs: Singles, shares: Singles, starts: Longs) -> None:
     """Divide each attribute's shares by their sum in each component, and bring the logarithms along."""
@@ -258,10 +272,6 @@ def centre_gradient(gradient: Singles, shares: Singles, starts: Longs) -> None:
                 gradient[c, k] -= mean[k]
 
 
-FLOOR = np.float32(1e-9)
-"""Least share of a code that a logarithm or a ratio is taken of."""
-
-
 @dataclass(slots=True)
 class Point:
     """Where the optimiser stands.
@@ -390,18 +400,6 @@ class Objective:
     def centre(self) -> None:
         """Make the gradient at the last point that of the logarithms: take out its mean under each Q_k."""
         centre_gradient(self.gradient, self.shares, self.stacked.starts)
-
-
-STEP_PENALTY = np.float32(0.5)
-"""What each of the two steps pays, over the penalty per nat: 0.5 or 0.7 are alike, 1 empties the states of
-small tables, less follows the noise (bench/LOG.md)."""
-STATES_A_CODE = 2
-"""Most states for each code of the latent block's attributes, and no more than components: more gain
-nothing."""
-OWN_STATE_SHARE = 0.9
-"""Share of its own state in each component at the start: near the plain mixture, which it may leave."""
-SPREAD = 0.5
-"""Standard deviation of starting logarithms: of codes around the one-ways, and of states' shares."""
 
 
 class LatentBlockPart:
