@@ -2,9 +2,11 @@
 
     python bench/runs/ablation.py [--tables modeldata/lending_club ...] [--epsilon 0.2 1 5]
         [--without graphical_model labels ...] [--shard 0/2] [--out FILE.jsonl]
+    python bench/runs/ablation.py --nursery ...
     python bench/runs/ablation.py --show bench/results/ablation.jsonl
 
-The tables are those of `packaged.py` that are looked at. Of each one release an epsilon is made, delta 1e-6,
+The tables are those of `packaged.py` that are looked at, or with `--nursery` those of the nursery's choosing
+half, on which nearly everything was chosen. Of each one release an epsilon is made, delta 1e-6,
 and models are fitted to that release by `auto` as it is and with one part left out, all from the same seed,
 and as many rows drawn: so noise is common to all of them. A JSON line a release and part: mean total
 variation of all pairs, of a seeded 150 triples, and seconds of fit and draw. `--show` prints for each part
@@ -28,20 +30,25 @@ from unittest import mock
 
 import numpy as np
 import packaged
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from margrave import Synthesizer
+from margrave.benchmark.nursery import find_nursery_table, list_nursery_tables
+from margrave.benchmark.prepared import read_schema
+from margrave.engines.frames import read_table
 from margrave.limits import FULL, Effort
 from margrave.models.auto import Auto
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
 from margrave.schema.encode import encode
+from margrave.schema.schema import Schema
 
 Codes = Mapping[str, NDArray[np.int64]]
 FITTER, POLICY = "margrave.models.mixture.fitter", "margrave.models.mixture.policy"
 MIXTURE = "margrave.models.mixture.fitter.Mixture"
 DRAWING = "margrave.models._sampling.rounding"
-TRIPLES, MOST_CELLS, SEED = 150, 3_000_000, 0
+TRIPLES, MOST_CELLS, SEED, BINS = 150, 3_000_000, 0, 32
 
 Patches = Mapping[str, Any]
 PARTS: Mapping[str, Patches] = {
@@ -50,6 +57,7 @@ PARTS: Mapping[str, Patches] = {
     "blocks_without_a_trial": {f"{FITTER}.is_clear": lambda _: False},
     "steps_where_noise_is_small": {f"{POLICY}.CLEAR_STEPS": 250},
     "components_where_noise_is_small": {f"{POLICY}.CLEAR_COMPONENTS": 800, f"{POLICY}.FINE_SIGNAL": 1e18},
+    "finest_components": {f"{POLICY}.FINE_SIGNAL": 1e18},
     "few_components_for_few_rows": {f"{POLICY}.ROWS_A_COMPONENT": 1e-9},
     "search_for_the_penalty": {f"{POLICY}.MOST_STEPS": 0},
     "confirmation_of_the_penalty": {f"{FITTER}.JUDGED_ATTRIBUTES": 0},
@@ -59,6 +67,7 @@ PARTS: Mapping[str, Patches] = {
     "rank_moments": {f"{FITTER}.find_score_moments": lambda _: []},
     "labels": {f"{MIXTURE}._judge_refinements": lambda _, __, best: replace(best.setting, refinements=False)},
     "judge_of_labels": {f"{MIXTURE}._judge_refinements": lambda _, __, best: best.setting},
+    "balanced_states": {"margrave.models._mixture.rows._balance_states": lambda *_: None},
     "counts_of_rows_as_of_the_model": {f"{DRAWING}.MAX_WORK": 0.0},
     "what_another_attribute_fixes": {"margrave.models.auto.find_determined": lambda *_: []},
 }
@@ -80,7 +89,18 @@ class Held:
     total: float | None
 
 
-def measure(prepared: packaged.Prepared, epsilon: float) -> Held:
+def open_item(item: str) -> tuple[pa.Table, Schema]:
+    """A table and its declared schema."""
+    if not item.startswith("choosing/"):
+        prepared = packaged.prepare_item(item, raw=False)
+        return prepared.train, prepared.public
+    entry = find_nursery_table(item)
+    table, _ = read_table(entry.load())
+    table = table.select([name for name in table.column_names if name != entry.owner])
+    return table, read_schema(table, BINS, entry.cut)
+
+
+def measure(table: pa.Table, schema: Schema, epsilon: float) -> Held:
     """What one run of `auto` fits its last model to."""
     held: list[Held] = []
     whole = Auto.fit
@@ -92,7 +112,7 @@ def measure(prepared: packaged.Prepared, epsilon: float) -> Held:
         return whole(self, domain, measurements, **known)
 
     with mock.patch.object(Auto, "fit", keep):
-        Synthesizer("auto", epsilon=epsilon, delta=1e-6, schema=prepared.public).fit(prepared.train)
+        Synthesizer("auto", epsilon=epsilon, delta=1e-6, schema=schema).fit(table)
     return held[-1]
 
 
@@ -131,12 +151,13 @@ def fit_without(part: str | None, held: Held, real: Codes) -> dict[str, float]:
 
 def run_all(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """All outcomes, one after another."""
-    for item in packaged.choose_items(asked.tables, "look", asked.shard):
-        prepared = packaged.prepare_item(item, raw=False)
-        coded = encode(prepared.train, prepared.public)
+    tables = [one.word for one in list_nursery_tables("choosing")] if asked.nursery else asked.tables
+    for item in packaged.choose_items(tables, "look", asked.shard):
+        table, schema = open_item(item)
+        coded = encode(table, schema)
         real = {name: coded.column(name).astype(np.int64) for name in coded.domain.names}
         for epsilon in asked.epsilon:
-            held = measure(prepared, epsilon)
+            held = measure(table, schema, epsilon)
             for part in (None, *asked.without):
                 yield {"table": item, "epsilon": epsilon, "without": part, **fit_without(part, held, real)}
 
@@ -187,6 +208,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tables", nargs="+", choices=tuple(packaged.TABLES), metavar="TABLE")
+    parser.add_argument("--nursery", action="store_true", help="the tables of the nursery's choosing half")
     parser.add_argument("--epsilon", nargs="+", type=float, default=[0.2, 1.0, 5.0])
     parser.add_argument("--without", nargs="+", choices=tuple(PARTS), default=list(PARTS), metavar="PART")
     parser.add_argument("--shard", default="0/1", help="which part of the tables, as in 0/2 and 1/2")

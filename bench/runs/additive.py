@@ -24,7 +24,7 @@ import numpy as np
 from adult import adult_codes
 
 from margrave.models._base.pooling import Pooled
-from margrave.models._mixture.additive import Additive, fit_additive
+from margrave.models._mixture.additive import Additive, drawn_from, fit_additive, rank_alike
 from margrave.schema.domain import Domain
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -70,7 +70,8 @@ def measure(domain: Domain, columns: Columns, target: str, sigma: float, repeats
         start = time.process_time()
         model = fit_additive(domain, target, tables, float(rows), others)
         middle = time.process_time()
-        codes = model.draw(others, np.random.default_rng(turn))
+        shares = model.probabilities(others)
+        codes = drawn_from(shares, rank_alike(shares), np.random.default_rng(turn))
         if turn:
             fits.append(middle - start)
             draws.append(time.process_time() - middle)

@@ -91,7 +91,8 @@ def measured(codes: int) -> Stacked:
         precision[first : first + SIZE, first : first + SIZE] = 0.0
     ones = (shares @ weights + NOISE * rng.standard_normal(len(shares))).astype(np.float32)
     ordered = np.where(np.arange(attributes) % 3 == 0, SIZE, 0)
-    return Stacked(starts, ordered, pairs * (precision > 0), precision, ones, np.full_like(ones, NOISE**-2))
+    weights_of_ones, inferred = np.full_like(ones, NOISE**-2), np.zeros((attributes, attributes), np.bool_)
+    return Stacked(starts, ordered, pairs * (precision > 0), precision, ones, weights_of_ones, inferred)
 
 
 def mixture(codes: int, components: int, device: Device, steps: int, repeats: int) -> dict[str, Any]:

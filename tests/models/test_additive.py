@@ -8,7 +8,7 @@ import pytest
 from margrave.errors import InputError, ReleaseError, SchemaError
 from margrave.models._base.pooling import Pooled
 from margrave.models._mixture import additive, additive_dual
-from margrave.models._mixture.additive import Additive, fit_additive, rank_alike, slack
+from margrave.models._mixture.additive import Additive, drawn_from, fit_additive, rank_alike, slack
 from margrave.models._mixture.additive_dual import Dual, lowest
 from margrave.schema.domain import Domain
 
@@ -65,8 +65,8 @@ def test_the_gradient_is_that_of_the_value(width):
 
 
 def test_shares_of_two_codes_are_those_of_one_row_at_a_time():
-    domain, columns, truth = world(2)
-    codes = additive._codes(domain.marginalize(("y",)), columns, [0, 1, 2, 3])[:133]
+    _, columns, truth = world(2)
+    codes = truth._lines(columns)[:133]
     side_by_side, alone = np.zeros((133, 2)), np.zeros((133, 2))
     additive_dual.softmax(codes, truth.potentials, side_by_side)
     for lines, shares in zip(codes, alone, strict=True):
@@ -85,9 +85,9 @@ def test_the_mean_of_tilted_shares(width: int):
 
 
 def test_two_codes_and_the_general_kernel_agree():
-    domain, columns, truth = world(2)
+    _, columns, truth = world(2)
     lift = np.ascontiguousarray(truth.potentials[:, 1] - truth.potentials[:, 0])
-    codes = additive._codes(domain.marginalize(("y",)), columns, [0, 1, 2, 3])
+    codes = truth._lines(columns)
     special, general = np.zeros((13, 2)), np.zeros((13, 2))
     value = additive_dual._binary(codes, lift, special) + truth.potentials[codes, 0].sum()
     assert value == pytest.approx(additive_dual._general(codes, truth.potentials, general))
@@ -223,29 +223,34 @@ def test_a_pair_that_was_not_measured_and_a_code_that_no_row_has_have_no_potenti
     assert not found.potentials[3:7].any()
 
 
+def draw(model, columns, rng):
+    shares = model.probabilities(columns)
+    return drawn_from(shares, rank_alike(shares), rng)
+
+
 def test_a_target_of_one_code_no_rows_and_no_other_attributes():
     domain, columns, _ = world(1)
     own = Pooled(("y",), np.array([100.0]), np.ones(1))
     found = fit_additive(domain, "y", [own], 100.0, columns)
     assert found.converged
     assert (found.probabilities(columns) == 1.0).all()
-    assert not found.draw(columns, np.random.default_rng(0)).any()
+    assert not draw(found, columns, np.random.default_rng(0)).any()
     domain, columns, truth = world(3)
     none = {name: column[:0] for name, column in columns.items()}
     assert truth.probabilities(none).shape == (0, 3)
-    assert truth.draw(none, np.random.default_rng(0)).shape == (0,)
+    assert draw(truth, none, np.random.default_rng(0)).shape == (0,)
     alone = Domain(("y",), (2,))
     own = Pooled(("y",), np.array([75.0, 25.0]), np.full(2, 0.01))
     found = fit_additive(alone, "y", [own], 100.0, {"y": np.zeros(8, dtype=np.int64)})
     rows = {"y": np.zeros(8, dtype=np.int64)}
-    assert np.bincount(found.draw(rows, np.random.default_rng(0))).tolist() == [6, 2]
+    assert np.bincount(draw(found, rows, np.random.default_rng(0))).tolist() == [6, 2]
 
 
 @pytest.mark.parametrize("width", [2, 5])
 def test_a_draw_has_the_expected_counts_overall_and_among_like_rows(width):
     _, columns, truth = world(width)
     shares = truth.probabilities(columns)
-    codes = truth.draw(columns, np.random.default_rng(3))
+    codes = draw(truth, columns, np.random.default_rng(3))
     assert np.abs(np.bincount(codes, minlength=width) - shares.sum(axis=0)).max() < 1 + 1e-6
     likely = shares[:, 1] > 0.5
     excess = (np.eye(width)[codes] - shares)[likely].sum(axis=0)
@@ -257,7 +262,7 @@ def test_a_draw_has_each_rows_own_probabilities():
     shares, rng, runs = truth.probabilities(columns), np.random.default_rng(5), 3000
     counts = np.zeros_like(shares)
     for _ in range(runs):
-        counts[np.arange(40), truth.draw(columns, rng)] += 1
+        counts[np.arange(40), draw(truth, columns, rng)] += 1
     errors = (counts / runs - shares) / np.sqrt(shares * (1 - shares) / runs)
     assert np.abs(errors).max() < 4.5
     assert 0.6 < (errors**2).mean() < 1.5

@@ -8,7 +8,7 @@ import pytest
 from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
 from margrave.models._mixture.model import MixtureModel
-from margrave.models._mixture.refinements import learn_refinements
+from margrave.models._mixture.refinements import Refinements
 from margrave.models.gated.public_auto import CalibratedModel, calibrate, restore_calibrated
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
@@ -102,7 +102,7 @@ def refined() -> tuple[CalibratedModel, list[NoisyMarginal]]:
     rows = model.sample(ROWS, np.random.default_rng(5))
     tables = [NoisyMarginal((n, "z"), table(rows, (n, "z")), 3.0) for n in DOMAIN.names if n != "z"]
     found = calibrate(model, given, (), 0)
-    return found.with_refinements(learn_refinements(found, ["z"], pool(DOMAIN, tables), 0)), tables
+    return found.with_refinements(Refinements.learn(found, ["z"], pool(DOMAIN, tables), 0)), tables
 
 
 def test_a_state_brings_back_the_same_rows_and_damage_is_refused() -> None:

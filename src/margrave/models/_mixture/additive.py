@@ -28,9 +28,12 @@ from margrave.models._mixture.additive_dual import Dual, lowest, mean_tilted, so
 from margrave.models._sampling.balance import lines_of
 from margrave.models._sampling.pivotal import pivotal
 from margrave.models._sampling.rounding import order_by_group
-from margrave.schema.domain import Domain
+from margrave.schema.domain import Clique, Domain
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Columns = Mapping[str, NDArray[np.integer[Any]]]
 
 LEVELS = 2.0 ** np.arange(-12, 7)
 """Variances of potentials that are weighed against each other."""
@@ -40,6 +43,10 @@ RARE = 0.05
 """Part of the mean F below which a cell's own counts no more."""
 LIKENESS = 0.5
 """Correlation of the potentials of neighbouring codes that stand in order."""
+TURNS, CLOSE = 50, 1e-4
+"""Steps of proportional fitting of a target's biases, at most, and the relative distance that will do."""
+MOST_ROWS = 1 << 17
+"""Rows that a fit looks at, evenly spread over those it is given."""
 
 
 def sum_to_shares(values: Floats, sigma: Floats, shares: Floats) -> Floats:
@@ -123,15 +130,6 @@ def _level(effects: Floats, variances: Floats) -> float:
     return float(np.exp(weights @ np.log(LEVELS) / weights.sum()))
 
 
-Ints = NDArray[np.int32]
-Columns = Mapping[str, NDArray[np.integer[Any]]]
-
-TURNS, CLOSE = 50, 1e-4
-"""Steps of proportional fitting of a target's biases, at most, and the relative distance that will do."""
-MOST_ROWS = 1 << 17
-"""Rows that a fit looks at, evenly spread over those it is given."""
-
-
 @dataclass(frozen=True, slots=True)
 class Additive:
     """p(target = y | rest = x), proportional to exp(bias[y] + sum_i potentials_i[x_i, y]).
@@ -144,6 +142,8 @@ class Additive:
         gap: The largest L1 norm of the fit's gradient over one table, in probability.
         iterations: Steps of the fit.
         converged: Whether the gap is within the tolerance.
+        pairs: Joint pairs of other attributes: each is one more attribute of the model, whose codes are the
+            pairs of codes. They stand last in the domain.
 
     Example:
         >>> import numpy as np
@@ -161,6 +161,7 @@ class Additive:
     gap: float
     iterations: int
     converged: bool
+    pairs: tuple[Clique, ...] = ()
 
     def probabilities(self, columns: Columns) -> Floats:
         """The target's distribution in every row, shape [rows, target's codes].
@@ -176,28 +177,18 @@ class Additive:
 
     def _lines(self, columns: Columns) -> Ints:
         """Lines of the potentials that add up in each row, shape [rows, attributes with potentials and 1]."""
-        rest = self.domain.marginalize((self.target,))
+        rest, columns = self.domain.marginalize((self.target,)), self.with_pairs(columns)
         blocks = itertools.pairwise(_starts(rest))
         # An attribute without potentials adds nothing to the sum, so its codes need be neither present nor
         # valid.
         used = [i for i, (first, end) in enumerate(blocks) if self.potentials[first:end].any()]
-        return _codes(rest, columns, [*used, len(rest)])
+        used.append(len(rest))
+        starts, rows = _starts(rest), len(next(iter(columns.values()), ()))
+        return lines_of(_read_columns(rest, columns, used, rows), [starts[i] for i in used], rows)
 
-    def draw(self, columns: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
-        """A code of the target for every row, shape [rows].
-
-        Each row's code has exactly the row's own probabilities. Every code's count is its expectation
-        rounded up or down, and hardly more than one off among rows of like probabilities, too.
-
-        Args:
-            columns: As in `probabilities`.
-            rng: Source of randomness.
-
-        Raises:
-            InputError: As `probabilities`.
-        """
-        shares = self.probabilities(columns)
-        return drawn_from(shares, rank_alike(shares), rng)
+    def with_pairs(self, columns: Columns) -> Columns:
+        """The columns and those of the joint pairs, shape [rows] each."""
+        return join_pairs(self.domain, self.pairs, columns) if self.pairs else columns
 
     def with_shares(self, columns: Columns, wanted: Floats) -> tuple[Additive, Floats]:
         """The same conditional with biases under which the target's own shares over given rows are as wanted,
@@ -227,16 +218,33 @@ class Additive:
     def state(self) -> dict[str, Floats]:
         """Arrays from which `restore` builds the same conditional again."""
         fit = np.array([self.gap, self.iterations, self.converged], dtype=np.float64)
-        return {"potentials": self.potentials, "fit": fit}
+        found = {"potentials": self.potentials, "fit": fit}
+        if self.pairs:
+            places = [[self.domain.index(name) for name in pair] for pair in self.pairs]
+            found["pairs"] = np.asarray(places, dtype=np.float64)
+        return found
 
     @staticmethod
     def restore(domain: Domain, target: str, state: Mapping[str, Floats]) -> Additive:
         """The conditional whose `state` was saved.
 
+        Args:
+            domain: Names and sizes of all attributes, without joint pairs.
+            target: The attribute that is explained.
+            state: The arrays.
+
         Raises:
             ReleaseError: The state is not that of a conditional of this target over this domain.
             SchemaError: The domain has no such attribute.
         """
+        places = np.asarray(state.get("pairs", np.zeros((0, 2))), dtype=np.float64)
+        able = set(range(len(domain))) - {domain.index(target)}
+        sound = places.ndim == 2 and places.shape[1] == 2 and set(places.ravel().tolist()) <= able
+        if not sound or (places[:, 0] == places[:, 1]).any():
+            asked = "with pairs of other attributes beside each label"
+            raise ReleaseError(invalid("state", asked, "The release is damaged."))
+        pairs = tuple((domain.names[int(a)], domain.names[int(b)]) for a, b in places)
+        domain = extend_domain(domain, pairs)
         width = domain[target]
         shapes = {"potentials": (sum(domain.sizes) - width + 1, width), "fit": (3,)}
         found = {key: np.asarray(state.get(key, np.nan), dtype=np.float64) for key in shapes}
@@ -245,7 +253,26 @@ class Additive:
                 asked = f"of finite numbers of shape {shape} in {key!r}"
                 raise ReleaseError(invalid("state", asked, "The release is damaged."))
         gap, iterations, converged = found["fit"].tolist()
-        return Additive(domain, target, found["potentials"], gap, int(iterations), bool(converged))
+        return Additive(domain, target, found["potentials"], gap, int(iterations), bool(converged), pairs)
+
+
+def extend_domain(domain: Domain, pairs: Sequence[Clique]) -> Domain:
+    """The domain with an attribute for each joint pair behind it, whose codes have no order."""
+    names = list(domain.names)
+    for a, b in pairs:
+        name = f"{a}, {b}"
+        while name in names:
+            name += " "
+        names.append(name)
+    sizes = [*domain.sizes, *(domain.size(pair) for pair in pairs)]
+    return Domain(tuple(names), tuple(sizes), (*domain.ordered, *(0 for _ in pairs)), domain.rules)
+
+
+def join_pairs(extended: Domain, pairs: Sequence[Clique], columns: Columns) -> Columns:
+    """The columns and those of the joint pairs, which stand last in the domain, shape [rows] each."""
+    names = extended.names[len(extended) - len(pairs) :]
+    own = {name: columns[a] * extended[b] + columns[b] for name, (a, b) in zip(names, pairs, strict=True)}
+    return {**columns, **own}
 
 
 def fit_additive(
@@ -287,8 +314,11 @@ def fit_additive(
     return Additive(domain, target, theta.reshape(dual.ridge.shape), gap, steps, gap <= tolerance)
 
 
-def drawn_from(shares: Floats, alike: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A code for every row with the row's own probabilities, as `Additive.draw` has it, shape [rows].
+def drawn_from(shares: Floats, alike: Longs, rng: np.random.Generator) -> Longs:
+    """A code for every row, with exactly the row's own probabilities, shape [rows].
+
+    Every code's count is its expectation rounded up or down, and hardly more than one off among rows of like
+    probabilities, too.
 
     Args:
         shares: Of each code in each row, shape [rows, codes].
@@ -299,7 +329,7 @@ def drawn_from(shares: Floats, alike: NDArray[np.int64], rng: np.random.Generato
     return pivotal(shares, order_by_group(alike, int(alike.max(initial=0)) + 1), rng)
 
 
-def rank_alike(shares: Floats) -> NDArray[np.int64]:
+def rank_alike(shares: Floats) -> Longs:
     """Places of rows by the likeliest code, then by its probability; one place for those alike: [rows].
 
     Args:
@@ -317,7 +347,7 @@ def rank_alike(shares: Floats) -> NDArray[np.int64]:
     return _rank_sorted(by, values, likeliest)
 
 
-def _rank_sorted(by: NDArray[np.int64], *keys: NDArray[Any]) -> NDArray[np.int64]:
+def _rank_sorted(by: Longs, *keys: NDArray[Any]) -> Longs:
     """Place of each row among all in an order, rows of the same keys, shape [rows] each, having one place."""
     changes = np.zeros(len(by), dtype=np.bool_)
     for key in keys:
@@ -340,7 +370,7 @@ def _dual(
     measured = _target_tables(rest, target, tables, 1 if alone else 2)
     which = [i for i, _, _ in measured]
     rows = 1 if alone else len(next(iter(columns.values())))
-    found = [_column(rest, columns, i, rows) for i in which]
+    found = _read_columns(rest, columns, which, rows)
     if rows > MOST_ROWS:
         rows, kept = MOST_ROWS, np.arange(MOST_ROWS) * rows // MOST_ROWS  # evenly spread
         found = [column[kept] for column in found]
@@ -397,28 +427,23 @@ def _target_tables(
     return found
 
 
-def _codes(rest: Domain, columns: Columns, which: Sequence[int]) -> Ints:
-    """Lines of the potentials of some attributes in each row, shape [rows, attributes].
-
-    Args:
-        rest: All attributes but the target.
-        columns: Their codes.
-        which: Positions in rest, its length for the biases.
-    """
-    starts, rows = _starts(rest), len(next(iter(columns.values()), ()))
-    found = [_column(rest, columns, i, rows) for i in which]
-    return lines_of(found, [starts[i] for i in which], rows)
-
-
-def _column(rest: Domain, columns: Columns, i: int, rows: int) -> NDArray[np.integer[Any]]:
-    """The codes of the attribute at a place, once they are seen to fit; none but 0 for the biases."""
-    if i == len(rest):
-        return np.zeros(rows, dtype=np.int32)
-    column = np.asarray(columns.get(rest.names[i], ()))
-    if column.shape != (rows,):
-        asked = f"of one code a row for {rest.names[i]!r}"
-        raise InputError(invalid("columns", asked, "Give all other columns."))
-    if rows and (column.min() < 0 or column.max() >= rest.sizes[i]):
-        asked = f"of codes from 0 to {rest.sizes[i] - 1} for {rest.names[i]!r}"
-        raise InputError(invalid("columns", asked, "Encode over this domain."))
-    return column
+def _read_columns(
+    rest: Domain, columns: Columns, which: Sequence[int], rows: int
+) -> list[NDArray[np.integer[Any]]]:
+    """The codes of the attributes at some places in `rest`, once they are seen to fit; 0 for the biases,
+    which stand behind the attributes. Each of shape [rows]."""
+    found: list[NDArray[np.integer[Any]]] = []
+    for i in which:
+        if i == len(rest):
+            found.append(np.zeros(rows, dtype=np.int32))
+            continue
+        name, size = rest.names[i], rest.sizes[i]
+        column = np.asarray(columns.get(name, ()))
+        if column.shape != (rows,):
+            asked = f"of one code a row for {name!r}"
+            raise InputError(invalid("columns", asked, "Give all other columns."))
+        if rows and (column.min() < 0 or column.max() >= size):
+            asked = f"of codes from 0 to {size - 1} for {name!r}"
+            raise InputError(invalid("columns", asked, "Encode over this domain."))
+        found.append(column)
+    return found

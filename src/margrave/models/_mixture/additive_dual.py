@@ -1,7 +1,6 @@
 """The dual of an additive model's fit: a smooth convex function of its potentials.
 
-`lowest` minimises it, or any smooth function that is strictly convex, by L-BFGS with a scaled start and
-backtracking.
+`lowest` minimises it by L-BFGS with a scaled start and backtracking.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -301,23 +299,7 @@ LOOKS = (0, 5, 25)
 """Steps before which the function may look at its Hessian."""
 
 
-class Convex(Protocol):
-    """What is minimised, and what its optimiser needs to know about it."""
-
-    def __call__(self, at: Floats) -> tuple[float, Floats]:
-        """The value and the gradient."""
-
-    def bend(self, at: Floats) -> None:
-        """Look at the Hessian at a point; asked before steps in LOOKS."""
-
-    def solved(self, vector: Floats) -> Floats:
-        """About the inverse of the Hessian times a vector, shape of vector."""
-
-    def gap(self, gradient: Floats) -> float:
-        """How far from the minimum a gradient is, in the terms of the tolerance."""
-
-
-def lowest(function: Convex, at: Floats, tolerance: float, most: int) -> tuple[Floats, float, int]:
+def lowest(function: Dual, at: Floats, tolerance: float, most: int) -> tuple[Floats, float, int]:
     """Minimise by L-BFGS (Nocedal and Wright 2006, algorithm 7.4), around the function's own Hessian.
 
     Convexity makes every step usable for the next ones, so lengths need only descend enough.
@@ -357,7 +339,7 @@ def lowest(function: Convex, at: Floats, tolerance: float, most: int) -> tuple[F
     return at, function.gap(gradient), taken
 
 
-def _direction(gradient: Floats, steps: deque[tuple[Floats, Floats, float]], function: Convex) -> Floats:
+def _direction(gradient: Floats, steps: deque[tuple[Floats, Floats, float]], function: Dual) -> Floats:
     """Minus the approximate inverse Hessian times the gradient, by the two loops."""
     # The two loops of algorithm 7.4: back from the newest pair, then forth from the oldest.
     q = -gradient
@@ -377,7 +359,7 @@ def _direction(gradient: Floats, steps: deque[tuple[Floats, Floats, float]], fun
 
 
 def _search(
-    function: Convex, at: Floats, value: float, gradient: Floats, step: Floats
+    function: Dual, at: Floats, value: float, gradient: Floats, step: Floats
 ) -> tuple[float, float, Floats] | None:
     """A length that lowers the value enough (Armijo), with the value and the gradient there, if any does.
 

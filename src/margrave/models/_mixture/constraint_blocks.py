@@ -22,18 +22,20 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.models._base.compiled import compile_kernel, compile_summing
+from margrave.models._base.compiled import compile_summing
 from margrave.release import project_simplex
 from margrave.schema.constraints.codes import CodeRules
 from margrave.schema.domain import Domain
 
+Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 MAX_BLOCK_CELLS = 1 << 13
 """Allowed cells of one constraint block, at most; what is larger is left to drawing rows again."""
 MAX_CELLS_AT_ONCE = 1 << 22
-"""Cells looked at on the way to a constraint block's allowed ones, at most."""
+"""Cells looked at at once, at most: on the way to a constraint block's allowed ones, and while rows are
+drawn; and codes times components of a large attribute that gets all its codes back."""
 MIN_LOG_PROBABILITY, MIN_LOG_SUM = -30.0, -65.0
 """Least logarithm of a code in a component, and least sum of a cell's: single precision ends at -87."""
 TURNS, JOINT_TURNS, CLOSE_ENOUGH = 20, 3, 1e-3
@@ -44,6 +46,8 @@ MAX_FACTOR_CHANGE = 30.0
 MAX_NOISE_SHARE, SPARE_SHARE = 1.0, 0.05
 """Share of the rows that the noise on a pair may make up for the pair to shape all components alike, and the
 part of a constraint block that such pairs leave as it was."""
+MIN_CELL_SHARE = 1e-30
+"""Least share of a cell that a logarithm is taken of, and of a code that a derivative is divided by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +74,11 @@ class ConstraintBlock:
 
     def keys(self, names: Sequence[str]) -> tuple[Longs, int]:
         """Each allowed cell's cell of some attributes, shape [cells], and how many of those there are."""
-        return number_cells(self.codes, [self.names.index(name) for name in names], self.sizes)
-
-
-def number_cells(codes: Longs, places: Sequence[int], sizes: Sequence[int]) -> tuple[Longs, int]:
-    """The cell of some attributes that each column of codes falls into, and how many such cells there are.
-
-    Args:
-        codes: One line an attribute, shape [attributes, cells].
-        places: The lines of the attributes that are asked about.
-        sizes: Each attribute's number of codes.
-
-    Returns:
-        Numbers of cells, shape [cells], and the product of the sizes.
-    """
-    # A number in mixed radix, the last attribute running fastest, as in an array of these sizes.
-    keys, size = np.zeros(codes.shape[1], dtype=np.int64), 1
-    for i in places:
-        keys, size = keys * sizes[i] + codes[i], size * sizes[i]
-    return keys, size
+        # A number in mixed radix, the last attribute running fastest, as in an array of these sizes.
+        keys, size = np.zeros(self.codes.shape[1], dtype=np.int64), 1
+        for i in map(self.names.index, names):
+            keys, size = keys * self.sizes[i] + self.codes[i], size * self.sizes[i]
+        return keys, size
 
 
 def constraint_blocks(domain: Domain) -> tuple[ConstraintBlock, ...]:
@@ -132,31 +122,38 @@ def rake_block(constraint: ConstraintBlock, blocks: Sequence[Floats], weights: F
             row. What they ask for there cannot be met, and goes to the other codes.
         weights: Of the components, shape [components].
     """
-    starts = np.cumsum([0, *constraint.sizes])
-    wanted = np.maximum(np.concatenate(blocks), np.exp(constraint.lowest))
-    factors = wanted.copy()
+    wanted = [np.maximum(block, np.exp(constraint.lowest)) for block in blocks]
+    found, table = list(wanted), condition_block(constraint, blocks)
+    # Which cells each code of an attribute has, so that sums over cells are products of matrices.
+    members = [
+        (np.arange(size)[:, None] == code).astype(np.float64)
+        for size, code in zip(constraint.sizes, constraint.codes, strict=True)
+    ]
     # Inside each component first, where it converges fast; what is left is between the components.
-    _rake(
-        condition_block(constraint, blocks),
-        constraint.codes,
-        starts,
-        wanted,
-        np.empty_like(wanted),
-        factors,
-        TURNS,
-    )
-    found = [part / part.sum(axis=0) for part in np.split(factors, starts[1:-1])]
+    for _ in range(TURNS):
+        off = 0.0
+        for i, (code, member) in enumerate(zip(constraint.codes, members, strict=True)):
+            held = member @ table
+            off += float(np.abs(wanted[i] - held)[held > 0].sum())
+            change = _change_factors(wanted[i], held)
+            found[i] = found[i] * change
+            table *= change[code]
+        if off < CLOSE_ENOUGH * table.shape[1] * len(blocks):
+            break
     for _ in range(JOINT_TURNS):
         # Raking inside components cannot always meet all one-ways; what is left is spread over all components
         # alike.
-        for i, (code, block) in enumerate(zip(constraint.codes, blocks, strict=True)):
-            held = np.bincount(
-                code, weights=condition_block(constraint, found) @ weights, minlength=len(block)
-            )
-            change = np.divide(block @ weights, held, out=np.ones_like(held), where=held > 0)
-            found[i] = found[i] * np.clip(change, 1 / MAX_FACTOR_CHANGE, MAX_FACTOR_CHANGE)[:, None]
-            found[i] /= found[i].sum(axis=0)
-    return found
+        for i, (member, block) in enumerate(zip(members, blocks, strict=True)):
+            found = [part / part.sum(axis=0) for part in found]
+            change = _change_factors(block @ weights, member @ (condition_block(constraint, found) @ weights))
+            found[i] = found[i] * change[:, None]
+    return [part / part.sum(axis=0) for part in found]
+
+
+def _change_factors(wanted: Floats, held: Floats) -> Floats:
+    """What brings sums over cells to those that are wanted, within bounds; 1 where there are no cells."""
+    change = np.divide(wanted, held, out=np.ones_like(held), where=held > 0)
+    return np.clip(change, 1 / MAX_FACTOR_CHANGE, MAX_FACTOR_CHANGE)
 
 
 @functools.lru_cache(maxsize=4)
@@ -221,45 +218,6 @@ def _list_allowed(rules: CodeRules, names: Sequence[str], sizes: Sequence[int]) 
         # `possible` drops a partial cell only if no code of the attributes to come could make it obey.
         codes = codes[:, rules.possible(known, codes.shape[1])]
     return codes if 0 < codes.shape[1] <= MAX_BLOCK_CELLS else None
-
-
-@compile_summing
-def _rake(
-    table: Floats, codes: Longs, starts: Longs, wanted: Floats, held: Floats, factors: Floats, turns: int
-) -> None:
-    """Proportional fitting inside every component, in place: so many turns over all attributes, at most."""
-    for _ in range(turns):
-        off = 0.0
-        for i in range(len(codes)):
-            held[starts[i] : starts[i + 1]] = 0.0
-            # Cells by cells with all components side by side, so that the inner loop runs over memory in
-            # order.
-            for c in range(len(table)):
-                line = held[starts[i] + codes[i, c]]
-                for k in range(len(line)):
-                    line[k] += table[c, k]
-            for row in range(starts[i], starts[i + 1]):
-                off += _ratio(wanted[row], held[row], factors[row])
-            for c in range(len(table)):
-                line = held[starts[i] + codes[i, c]]
-                for k in range(len(line)):
-                    table[c, k] *= line[k]
-        if off < CLOSE_ENOUGH * table.shape[1] * len(codes):
-            break
-
-
-@compile_kernel
-def _ratio(wanted: Floats, held: Floats, factors: Floats) -> float:
-    """Turn what a code holds in each component into the factor it needs; return how far it was off."""
-    off = 0.0
-    for k in range(len(held)):
-        if held[k] > 0.0:
-            off += abs(wanted[k] - held[k])
-            held[k] = min(max(wanted[k] / held[k], 1.0 / MAX_FACTOR_CHANGE), MAX_FACTOR_CHANGE)
-        else:
-            held[k] = 1.0
-        factors[k] *= held[k]
-    return off
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,12 +295,6 @@ def _tables(
     any_measured = [bool(known[at[name]].any()) for name in constraint.names]
     measured = np.repeat(any_measured, constraint.sizes)
     return ConstrainedTables(constraint, rows, constraint.codes + within[:, None], measured, tuple(found))
-
-
-Singles = NDArray[np.float32]
-
-MIN_CELL_SHARE = 1e-30
-"""Least share of a cell that a logarithm is taken of, and of a code that a derivative is divided by."""
 
 
 class ConstrainedPart:

@@ -25,6 +25,14 @@ Groups = tuple[tuple[int, ...], ...]
 
 CHUNK = 1 << 12
 """Rows, or kinds of rows with given codes, whose shares of components or states are held at once."""
+BLOCK_DEPENDENCE, MAX_MEMBERS = 0.3, 6
+"""Mean dependence between two groups from which on they become one, and most attributes in one latent block.
+With 0.2 and 8 as a second way, of which split noise takes the better, pairs of 29 releases of the choosing
+half are 0.2 % worse and triples alike; with those alone accounts-a and orders-a are 13 to 68 % worse
+(bench/LOG.md)."""
+MIN_BLOCK_CODES = 4
+"""An attribute of fewer codes is not nested: it is better drawn as a refined attribute, and nothing in a
+latent block is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ class LatentBlock:
         table = last @ held if len(names) == 1 else (self._cells(names[:-1]) * held) @ last.T
         return np.asarray(table).reshape([self.sizes[self.names.index(name)] for name in names])
 
-    def told(self, given: Evidence) -> tuple[str, ...]:
+    def told(self, given: Collection[str]) -> tuple[str, ...]:
         """Which of the attributes are given."""
         return tuple(name for name in self.names if name in given)
 
@@ -191,16 +199,6 @@ def latent_blocks_from_state(
             raise ReleaseError(invalid("state", "of nests over the domain", "The release is damaged."))
         found.append(LatentBlock(names, tuple(sizes), states, state_weights))
     return found
-
-
-BLOCK_DEPENDENCE, MAX_MEMBERS = 0.3, 6
-"""Mean dependence between two groups from which on they become one, and most attributes in one latent block.
-With 0.2 and 8 as a second way, of which split noise takes the better, pairs of 29 releases of the choosing
-half are 0.2 % worse and triples alike; with those alone accounts-a and orders-a are 13 to 68 % worse
-(bench/LOG.md)."""
-MIN_BLOCK_CODES = 4
-"""An attribute of fewer codes is not nested: it is better drawn as a refined attribute, and nothing in a
-latent block is one."""
 
 
 def dependences(domain: Domain, pairs: Floats, tables: Sequence[Pooled] = (), rows: float = 1.0) -> Floats:

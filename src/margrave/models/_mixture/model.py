@@ -12,7 +12,7 @@ GroupedMixture: a mixture over groups of codes, answering in codes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,9 +26,10 @@ from margrave.models._base.model import Model
 from margrave.models._base.pooling import Pooled
 from margrave.models._grouping import CodeGrouping, GroupedModel
 from margrave.models._mixture.constraint_blocks import (
+    MAX_CELLS_AT_ONCE,
+    ConstraintBlock,
     condition_block,
     constraint_blocks,
-    number_cells,
     rake_block,
 )
 from margrave.models._mixture.latent_blocks import LatentBlock, latent_blocks_from_state
@@ -45,30 +46,25 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
-MAX_CELLS_AT_ONCE = 1 << 22
-"""Cells looked at at once while rows are drawn, at most, and codes times components of a large attribute
-that gets all its codes back."""
+
+MAX_CONVERGED_GAP = 0.05
+"""A fit counts as converged when the codes' penalties are out of balance by less than this part of a
+nat's."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionedBlock:
-    """A group of attributes and its cells.
+class ConditionedBlock(ConstraintBlock):
+    """A constraint block inside of a mixture.
 
     Args:
-        names: The attributes.
-        sizes: Codes of each.
-        codes: The allowed cells, shape [attributes, cells].
-        table: Each component's distribution over them, shape [cells, components].
+        table: Each component's distribution over the allowed cells, shape [cells, components].
     """
 
-    names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    codes: Longs
     table: Floats
 
     def summed(self, names: Sequence[str]) -> Floats:
         """Each component's distribution of some of the attributes, shape [their cells, components]."""
-        keys, size = self._keys(names)
+        keys, size = self.keys(names)
         found = np.zeros((size, self.table.shape[1]))
         # Cells of equal key lie together once sorted, so that one pass adds up each run.
         order = np.argsort(keys, kind="stable")
@@ -76,7 +72,7 @@ class ConditionedBlock:
         found[held] = np.add.reduceat(self.table[order], firsts, axis=0)
         return found
 
-    def told(self, given: Evidence) -> tuple[str, ...]:
+    def told(self, given: Collection[str]) -> tuple[str, ...]:
         """Which of the attributes are given."""
         return tuple(name for name in self.names if name in given)
 
@@ -89,7 +85,7 @@ class ConditionedBlock:
         """
         told = self.told(given)
         cells, which = np.unique(self.cells(told, given, rows), return_inverse=True)
-        keys, _ = self._keys(told)
+        keys, _ = self.keys(told)
         order = np.argsort(keys, kind="stable")
         table = np.zeros((len(cells), self.table.shape[1]))
         # Allowed cells that agree with the given codes are one stretch of the sorted keys, maybe an empty
@@ -113,7 +109,7 @@ class ConditionedBlock:
             table = np.ascontiguousarray(self.table.T)
             cells = draw_column(components, order_by_group(components, len(table)), table, rng)
             return dict(zip(self.names, self.codes[:, cells], strict=True))
-        keys, size = self._keys(told)
+        keys, size = self.keys(told)
         order = np.argsort(keys, kind="stable")
         firsts = np.searchsorted(keys[order], np.arange(size + 1))
         mine = self.cells(told, given, rows)
@@ -147,10 +143,6 @@ class ConditionedBlock:
         drawn = draw_column(which.ravel(), order_by_group(which.ravel(), len(pairs)), table, rng)
         return np.asarray(order[places[which.ravel(), drawn]])
 
-    def _keys(self, names: Sequence[str]) -> tuple[Longs, int]:
-        """Each allowed cell's cell of some attributes, and how many of those there are."""
-        return number_cells(self.codes, [self.names.index(name) for name in names], self.sizes)
-
 
 def condition_blocks(domain: Domain, blocks: Mapping[str, Floats]) -> list[ConditionedBlock]:
     """The groups of a domain's rules, those whose cells fit into memory.
@@ -164,15 +156,11 @@ def condition_blocks(domain: Domain, blocks: Mapping[str, Floats]) -> list[Condi
             constraint.names,
             constraint.sizes,
             constraint.codes,
+            constraint.feasible_shares,
             condition_block(constraint, [blocks[name] for name in constraint.names]),
         )
         for constraint in constraint_blocks(domain)
     ]
-
-
-MAX_CONVERGED_GAP = 0.05
-"""A fit counts as converged when the codes' penalties are out of balance by less than this part of a
-nat's."""
 
 
 class MixtureModel(Model):
@@ -277,7 +265,7 @@ class MixtureModel(Model):
         """The marginal of a clique without refinements, in proportions, shape domain.shape(clique)."""
         # A pair inside of one latent block depends on its states, beyond what components tell of it.
         for latent_block in self.latent_blocks:
-            inside = latent_block.told(dict.fromkeys(clique, 0))
+            inside = latent_block.told(clique)
             others = [name for name in clique if name not in inside]
             if inside and not others:
                 return latent_block.mixed(clique, self.weights)
@@ -285,7 +273,7 @@ class MixtureModel(Model):
                 weights = (self.block(others[0]) * self.weights).T
                 return self._reorder(latent_block.summed_with(inside, weights), [*inside, *others], clique)
         # Attributes of one group are dependent inside a component, so they enter as one factor.
-        table, tied = self.weights[None, :], [group.told(dict.fromkeys(clique, 0)) for group in self.groups]
+        table, tied = self.weights[None, :], [group.told(clique) for group in self.groups]
         # One attribute of a group alone has its shares already.
         parts = {
             names: group.summed(names)
@@ -411,7 +399,7 @@ def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureMo
     Raises:
         ReleaseError: The state is not that of a mixture over this domain.
     """
-    from margrave.models._mixture.refinements import refinements_from_state
+    from margrave.models._mixture.refinements import restore_refinements
 
     parts = {key: np.asarray(state.get(key, np.nan), dtype=np.float64) for key in ("total", "information")}
     weights = np.asarray(state.get("weights", ()), dtype=np.float64)
@@ -437,7 +425,7 @@ def mixture_from_state(domain: Domain, state: Mapping[str, Floats]) -> MixtureMo
         None,
         latent_blocks=latent_blocks_from_state(domain, len(weights), state),
     )
-    return refinements_from_state(model, state)
+    return model.with_refinements(restore_refinements(model, state))
 
 
 def undo_grouping(

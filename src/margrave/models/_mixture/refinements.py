@@ -8,9 +8,6 @@ anew from p(y | x) of `margrave.models._mixture.additive`, fitted to rows of the
 attributes before it are drawn already. Each step keeps the pairs of all other attributes, and brings those of
 its own to what was released.
 
-Conditional: p(refined attribute | all other attributes), additive in them and in joint codes of some
-    pairs of them.
-
 An additive model knows how each attribute moves a refined attribute, not that two of them do so together, as
 in c = a xor b. Where the table of all three was measured, (a, b) is one more attribute of the additive model,
 whose codes are the pairs of codes, and the table is its pair with the refined attribute.
@@ -19,9 +16,9 @@ whose codes are the pairs of codes, and the table is its pair with the refined a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +27,18 @@ from margrave.errors import ReleaseError, invalid
 from margrave.limits import Deadline
 from margrave.models._base.constraints import Evidence, by_row, pick_evidence
 from margrave.models._base.pooling import Pooled, dependence, one_ways
-from margrave.models._mixture.additive import MOST_ROWS, Additive, drawn_from, fit_additive, rank_alike
+from margrave.models._mixture.additive import (
+    MOST_ROWS,
+    Additive,
+    drawn_from,
+    extend_domain,
+    fit_additive,
+    join_pairs,
+    rank_alike,
+)
 from margrave.models._mixture.latent_blocks import CHUNK, LatentBlock
 from margrave.models._mixture.model import MixtureModel
+from margrave.models._mixture.rows import PASSES
 from margrave.models._sampling.balance import balance_column, sum_by_code
 from margrave.models._sampling.rounding import order_by_group
 from margrave.models._sampling.triples import expect_triples
@@ -40,67 +46,29 @@ from margrave.release import project_simplex
 from margrave.schema.domain import Clique, Domain
 
 Floats = NDArray[np.float64]
-CodeColumns = Mapping[str, NDArray[np.int64]]
+Longs = NDArray[np.int64]
+Columns = dict[str, Longs]
+CodeColumns = Mapping[str, NDArray[np.integer[Any]]]
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Conditional:
-    """p(refined attribute | all others).
-
-    Args:
-        additive: The additive model, over the attributes and, behind them, one for each joint pair.
-        pairs: The attributes of each joint pair, none of them the refined attribute.
-    """
-
-    additive: Additive
-    pairs: tuple[Clique, ...] = ()
-
-    @property
-    def target(self) -> str:
-        """The refined attribute."""
-        return self.additive.target
-
-    @property
-    def domain(self) -> Domain:
-        """Names and sizes of the attributes, joint pairs behind them."""
-        return self.additive.domain
-
-    def with_pairs(self, columns: CodeColumns) -> dict[str, NDArray[np.int64]]:
-        """The columns and those of the joint pairs, shape [rows] each."""
-        names = self.domain.names[len(self.domain) - len(self.pairs) :]
-        own = {
-            name: columns[a] * self.domain[b] + columns[b]
-            for name, (a, b) in zip(names, self.pairs, strict=True)
-        }
-        return dict(columns) | own
-
-    def probabilities(self, columns: CodeColumns) -> Floats:
-        """The refined attribute's distribution in every row, shape [rows, refined attribute's codes]; see
-        `Additive`."""
-        return self.additive.probabilities(self.with_pairs(columns))
-
-    def state(self) -> dict[str, Floats]:
-        """Arrays from which `restore` builds the same conditional again."""
-        if not self.pairs:
-            return self.additive.state()
-        places = [[self.domain.index(name) for name in pair] for pair in self.pairs]
-        return self.additive.state() | {"pairs": np.asarray(places, dtype=np.float64)}
-
-    @staticmethod
-    def restore(domain: Domain, target: str, state: Mapping[str, Floats]) -> Conditional:
-        """The conditional whose `state` was saved.
-
-        Raises:
-            ReleaseError: The state is not that of a conditional of this refined attribute over this domain.
-        """
-        places = np.asarray(state.get("pairs", np.zeros((0, 2))), dtype=np.float64)
-        able = set(range(len(domain))) - {domain.index(target)}
-        sound = places.ndim == 2 and places.shape[1] == 2 and set(places.ravel().tolist()) <= able
-        if not sound or (places[:, 0] == places[:, 1]).any():
-            asked = "with pairs of other attributes beside each label"
-            raise ReleaseError(invalid("state", asked, "The release is damaged."))
-        pairs = [(domain.names[int(a)], domain.names[int(b)]) for a, b in places]
-        return Conditional(Additive.restore(_extend_domain(domain, pairs), target, state), tuple(pairs))
+MIN_SAMPLE_ROWS, ROWS_A_CODE = 1 << 16, 1 << 12
+"""Rows of the mixture that the additive models are fitted on and expectations are taken over:
+MIN_SAMPLE_ROWS, or ROWS_A_CODE for every attribute if more, as each has potentials of its own; never more
+than a fit looks at. A part of more rows would not have the pairs of the whole: refined attributes' pairs were
+then a fifth further off on a large table. So many rows need no balancing."""
+CELLS, MIN_CAPPED_ROWS = 6 << 20, 1 << 15
+"""Where so many rows had more than CELLS codes: CELLS over the attributes, or MIN_CAPPED_ROWS."""
+TOLERANCE = 3e-4
+"""Of the additive fits: the L1 norm of the gradient over one table, in probability."""
+WIDTH, MIN_REFINEMENTS = 64, 4
+"""At most WIDTH / attributes refined attributes are chosen, or MIN_REFINEMENTS if more: each costs time
+as the attributes grow."""
+PROPOSALS = 32
+"""Rows drawn for each row that is chosen by importance."""
+ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
+"""How often rows are drawn for given refined attributes, every time twice as many for each, and how many at
+most."""
 
 
 def fit_conditional(
@@ -110,7 +78,7 @@ def fit_conditional(
     total: float,
     columns: CodeColumns,
     tolerance: float,
-) -> tuple[Conditional, Floats]:
+) -> tuple[Additive, Floats]:
     """The conditional that explains the refined attribute's pairs and triples, with the refined attribute's
     own measured shares; and its probabilities in the rows, shape [rows, refined attribute's codes].
 
@@ -126,21 +94,20 @@ def fit_conditional(
         tolerance: The gap at which to stop.
     """
     triples = [table for table in tables if len(table.clique) == 3 and target in table.clique]
-    pairs = [tuple(name for name in table.clique if name != target) for table in triples]
-    extended = _extend_domain(domain, pairs)
+    pairs = tuple(tuple(name for name in table.clique if name != target) for table in triples)
+    extended = extend_domain(domain, pairs)
     joint = extended.names[len(domain) :]
     own = [_as_pair(table, target, name) for table, name in zip(triples, joint, strict=True)]
-    empty = Conditional(Additive(extended, target, np.empty(0), 0.0, 0, False), tuple(pairs))
-    rows = empty.with_pairs(columns)
-    additive = fit_additive(extended, target, [*tables, *own], total, rows, tolerance=tolerance)
+    rows = join_pairs(extended, pairs, columns)
+    fitted = fit_additive(extended, target, [*tables, *own], total, rows, tolerance=tolerance)
+    fitted = replace(fitted, pairs=pairs)
     counts = one_ways(tables).get(target)
     if counts is None:
-        return Conditional(additive, tuple(pairs)), additive.probabilities(rows)
+        return fitted, fitted.probabilities(columns)
     sum_of_counts = max(float(counts.values.sum()), 1.0)
     nearest = project_simplex(counts.values / sum_of_counts, (counts.sigma / sum_of_counts) ** 2)
     wanted = np.maximum(nearest, 1.0 / max(total, 2.0))
-    additive, shares = additive.with_shares(rows, wanted / wanted.sum())
-    return Conditional(additive, tuple(pairs)), shares
+    return fitted.with_shares(columns, wanted / wanted.sum())
 
 
 def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
@@ -149,42 +116,6 @@ def _as_pair(table: Pooled, target: str, joint: str) -> Pooled:
     width = table.values.shape[axis]
     values, sigma = (np.moveaxis(part, axis, -1).reshape(-1, width) for part in (table.values, table.sigma))
     return Pooled((joint, target), values, sigma)
-
-
-def _extend_domain(domain: Domain, pairs: Sequence[Clique]) -> Domain:
-    """The domain with an attribute for each joint pair behind it, whose codes have no order."""
-    names = list(domain.names)
-    for a, b in pairs:
-        name = f"{a}, {b}"
-        while name in names:
-            name += " "
-        names.append(name)
-    sizes = [*domain.sizes, *(domain.size(pair) for pair in pairs)]
-    return Domain(tuple(names), tuple(sizes), (*domain.ordered, *(0 for _ in pairs)), domain.rules)
-
-
-Longs = NDArray[np.int64]
-Columns = dict[str, Longs]
-
-MIN_SAMPLE_ROWS, ROWS_A_CODE = 1 << 16, 1 << 12
-"""Rows of the mixture that the additive models are fitted on and expectations are taken over:
-MIN_SAMPLE_ROWS, or ROWS_A_CODE for every attribute if more, as each has potentials of its own; never more
-than a fit looks at. A part of more rows would not have the pairs of the whole: refined attributes' pairs were
-then a fifth further off on a large table. So many rows need no balancing."""
-CELLS, MIN_CAPPED_ROWS = 6 << 20, 1 << 15
-"""Where so many rows had more than CELLS codes: CELLS over the attributes, or MIN_CAPPED_ROWS."""
-TOLERANCE = 3e-4
-"""Of the additive fits: the L1 norm of the gradient over one table, in probability."""
-WIDTH, MIN_REFINEMENTS = 64, 4
-"""At most WIDTH / attributes refined attributes are chosen, or MIN_REFINEMENTS if more: each costs time
-as the attributes grow."""
-PASSES = 4
-"""Swaps tried for each row to bring a refined attribute's pairs to their expectations."""
-PROPOSALS = 32
-"""Rows drawn for each row that is chosen by importance."""
-ROUNDS, MAX_PROPOSAL_ROWS = 12, 1 << 20
-"""How often rows are drawn for given refined attributes, every time twice as many for each, and how many at
-most."""
 
 
 class Refinable(Protocol):
@@ -234,45 +165,49 @@ class Refinements:
         seed: Of the reference rows.
     """
 
-    def __init__(self, model: Refinable, steps: Sequence[Conditional], seed: int) -> None:
-        self.steps: tuple[Conditional, ...] = ()
+    def __init__(self, model: Refinable, steps: Sequence[Additive], seed: int) -> None:
+        self.steps: tuple[Additive, ...] = ()
         self.seed = seed
-        self._domain, self._total = model.domain, model.total
+        self._domain = model.domain
         self._columns = _reference(model, seed)
         self._shares: list[NDArray[np.float32]] = []
-        exact: Floats | None = None
-        for step in steps:
-            self._catch_up(exact)
-            exact = step.probabilities(_without(self._columns, step.target))
-            self._follow(step, exact)
+        self._follow(steps, lambda step: (step, step.probabilities(_without(self._columns, step.target))))
 
-    def learn(self, names: Sequence[str], tables: Sequence[Pooled]) -> None:
-        """Refined attributes where there are none yet, in the order of drawing, each fitted to its pairs over
-        the reference rows."""
-        exact: Floats | None = None
-        for place, name in enumerate(names):
-            self._catch_up(exact)
-            later = set(names[place + 1 :])
+    @classmethod
+    def learn(
+        cls, model: Refinable, names: Sequence[str], tables: Sequence[Pooled], seed: int
+    ) -> Refinements:
+        """Refined attributes, each with an additive model of its released pairs over the reference rows.
+
+        Args:
+            model: What the others are drawn from.
+            names: The refined attributes, in the order of drawing.
+            tables: What was measured.
+            seed: Of the reference rows.
+        """
+        found = cls(model, (), seed)
+
+        def fit(name: str) -> tuple[Additive, Floats]:
+            later = {*names[names.index(name) + 1 :]}
             # A triple is kept by the last of its attributes to be drawn.
             own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
-            rest = _without(self._columns, name)
-            step, exact = fit_conditional(self._domain, name, own, self._total, rest, TOLERANCE)
-            self._follow(step, exact)
+            rest = _without(found._columns, name)
+            return fit_conditional(model.domain, name, own, model.total, rest, TOLERANCE)
 
-    def _follow(self, step: Conditional, exact: Floats) -> None:
-        """One more refined attribute, once those before it are drawn, and its probabilities in each reference
-        row. Only another refined attribute will ask for its own codes."""
-        self._shares.append(exact.astype(np.float32))
-        self.steps += (step,)
+        found._follow(names, fit)
+        return found
 
-    def _catch_up(self, exact: Floats | None) -> None:
-        """Draw the last refined attribute, if there is one, anew in the reference rows, as one more follows.
-
-        exact: its probabilities in each of these rows.
-        """
-        if exact is not None:
-            generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, len(self.steps) - 1])
-            self._columns = _redraw(self.steps[-1], self._columns, exact, generator)
+    def _follow(self, wanted: Sequence[T], fit: Callable[[T], tuple[Additive, Floats]]) -> None:
+        """Take in refined attributes one after another; `fit` gives each with its probabilities in the
+        reference rows, in which those before it are drawn anew. Nothing asks for the last one's own codes."""
+        exact: Floats = np.empty((0, 0))
+        for place, one in enumerate(wanted):
+            if place > 0:
+                generator = np.random.default_rng([self.seed, MIN_SAMPLE_ROWS, place - 1])
+                self._columns = _redraw(self.steps[-1], self._columns, exact, generator)
+            step, exact = fit(one)
+            self._shares.append(exact.astype(np.float32))
+            self.steps += (step,)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -289,9 +224,7 @@ class Refinements:
         last, shares = refined[place], self._shares[place]
         others = [name for name in clique if name != last]
         shape = self._domain.shape(others)
-        cells = np.zeros(len(shares), dtype=np.int64)
-        for name in others:
-            cells = cells * self._domain[name] + self._columns[name]
+        cells = np.zeros(len(shares), np.int64) + self._key(self._columns, others)
         size = int(np.prod(shape))
         [table] = sum_by_code(cells[None], [size], shares)
         full = table.reshape(*shape, -1) / len(shares)
@@ -339,7 +272,7 @@ class Refinements:
         return found
 
     def _key(self, columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Longs:
-        """One number for the codes of some attributes, shape [rows]."""
+        """One number for the codes of some attributes, shape [rows], or [1] for none."""
         key = np.zeros(1, dtype=np.int64)
         for name in names:
             key = key * self._domain[name] + columns[name]
@@ -355,11 +288,23 @@ class Refinements:
     ) -> list[Longs]:
         """Rows of the mixture with all refined attributes drawn given the others."""
         drawn = model.draw_unrefined(rows, rng, evidence, deadline)
-        columns = dict(zip(self._domain.names, drawn, strict=True))
+        columns, _ = self._redraw_all(drawn, {}, rng)
+        return [columns[name] for name in self._domain.names]
+
+    def _redraw_all(
+        self, drawn: Sequence[Longs], asked: Mapping[str, Longs], rng: np.random.Generator
+    ) -> tuple[Columns, Floats]:
+        """Rows of the mixture with all refined attributes drawn given the others but those that are asked
+        for, and the log-likelihood of the codes of these, shape [rows]."""
+        columns, logs = dict(zip(self._domain.names, drawn, strict=True)), np.zeros(len(drawn[0]))
         for step in self.steps:
             shares = step.probabilities(_without(columns, step.target))
-            columns = _redraw(step, columns, shares, rng)
-        return [columns[name] for name in self._domain.names]
+            if step.target in asked:
+                own = np.take_along_axis(shares, asked[step.target][:, None], axis=1)[:, 0]
+                logs += np.log(np.maximum(own, 1e-300))
+            else:
+                columns = _redraw(step, columns, shares, rng)
+        return columns, logs
 
     def _weigh_proposals(
         self, model: Refinable, rng: np.random.Generator, evidence: Evidence, rows: int
@@ -368,24 +313,18 @@ class Refinements:
         owners = np.repeat(np.arange(rows), PROPOSALS)
         given = {name: np.broadcast_to(own, rows)[owners] for name, own in evidence.items()}
         proposed = model.draw_unrefined(len(owners), rng, given)
-        columns = dict(zip(self._domain.names, proposed, strict=True))
         asked = {name: given[name] for name in self.names if name in given}
         # Importance weights: the conditionals of the given codes over the mixture's own, by which rows came.
-        logs = -np.log(model.find_probability(columns, asked))
-        for step in self.steps:
-            shares = step.probabilities(_without(columns, step.target))
-            if step.target not in asked:
-                columns = _redraw(step, columns, shares, rng)
-                continue
-            own = np.take_along_axis(shares, asked[step.target][:, None], axis=1)[:, 0]
-            logs += np.log(np.maximum(own, 1e-300))
+        own = model.find_probability(dict(zip(self._domain.names, proposed, strict=True)), asked)
+        columns, logs = self._redraw_all(proposed, asked, rng)
+        logs -= np.log(own)
         # The largest of log weight plus Gumbel noise is a draw in proportion to the weights.
         best = (logs + rng.gumbel(size=len(logs))).reshape(rows, PROPOSALS).argmax(axis=1)
         kept = np.arange(rows) * PROPOSALS + best
         return [columns[name][kept] for name in self._domain.names]
 
     def state(self) -> dict[str, Floats]:
-        """Arrays for `refinements_from_state`."""
+        """Arrays for `restore_refinements`."""
         found: dict[str, Floats] = {
             "labels": np.array([self._domain.index(name) for name in self.names], dtype=np.float64),
             "labels_seed": np.asarray(float(self.seed)),
@@ -469,33 +408,7 @@ def add_refinements(
     """The mixture with some attributes drawn from additive models of the released pairs."""
     if not names:
         return model
-    return model.with_refinements(learn_refinements(model, names, tables, seed))
-
-
-def learn_refinements(
-    model: Refinable, names: Sequence[str], tables: Sequence[Pooled], seed: int
-) -> Refinements:
-    """How some attributes are drawn given the others: additive models of the released pairs.
-
-    Args:
-        model: What the others are drawn from.
-        names: The attributes, in the order of drawing.
-        tables: What was measured.
-        seed: Of the reference rows.
-    """
-    refinements = Refinements(model, (), seed)
-    refinements.learn(names, tables)
-    return refinements
-
-
-def refinements_from_state(model: MixtureModel, state: Mapping[str, Floats]) -> MixtureModel:
-    """The mixture with the refined attributes that its state tells of, if any.
-
-    Raises:
-        ReleaseError: The state is not that of refined attributes in the domain.
-    """
-    found = restore_refinements(model, state)
-    return model if found is None else model.with_refinements(found)
+    return model.with_refinements(Refinements.learn(model, names, tables, seed))
 
 
 def restore_refinements(model: Refinable, state: Mapping[str, Floats]) -> Refinements | None:
@@ -514,7 +427,7 @@ def restore_refinements(model: Refinable, state: Mapping[str, Floats]) -> Refine
     for place, index in enumerate(places.astype(int)):
         head = f"label_{place}_"
         own = {key.removeprefix(head): value for key, value in state.items() if key.startswith(head)}
-        steps.append(Conditional.restore(model.domain, model.domain.names[index], own))
+        steps.append(Additive.restore(model.domain, model.domain.names[index], own))
     return Refinements(model, steps, int(seed)) if steps else None
 
 
@@ -550,7 +463,7 @@ def _without(columns: Mapping[str, Longs], name: str) -> Columns:
 
 
 def _redraw(
-    step: Conditional, columns: Mapping[str, Longs], shares: Floats, rng: np.random.Generator
+    step: Additive, columns: Mapping[str, Longs], shares: Floats, rng: np.random.Generator
 ) -> Columns:
     """The rows with one refined attribute drawn anew by its probabilities in each row, `shares`.
 
@@ -566,7 +479,7 @@ def _redraw(
 
 
 def _settle_codes(
-    domain: Domain, rest: Columns, shares: Floats, alike: Longs, drawn: Longs, rng: np.random.Generator
+    domain: Domain, rest: CodeColumns, shares: Floats, alike: Longs, drawn: Longs, rng: np.random.Generator
 ) -> Longs:
     codes = np.stack([*rest.values(), drawn], dtype=np.int32, casting="same_kind")
     width, alone = len(rest), np.arange(len(drawn))

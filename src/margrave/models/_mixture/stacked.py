@@ -44,10 +44,10 @@ class Stacked:
         pair_weights: 1 / variance of each, 0 where unmeasured, and on the diagonal blocks.
         ones: Noisy proportions of single codes, shape [codes].
         one_weights: 1 / variance of each, 0 where unmeasured.
-        tied: Attributes that rules tie together, with the measured pairs inside.
         inferred: Pairs that nobody measured but that are held to be about independent
-            (`margrave.release.InferredMarginal`), shape [attributes, attributes], symmetric; None for none.
+            (`margrave.release.InferredMarginal`), shape [attributes, attributes], symmetric.
             Their `pairs` mean nothing: a model's table of them is compared with its own one-ways' product.
+        tied: Attributes that rules tie together, with the measured pairs inside.
         products: Rank products that were measured by themselves; None for none.
     """
 
@@ -57,8 +57,8 @@ class Stacked:
     pair_weights: Singles
     ones: Singles
     one_weights: Singles
+    inferred: NDArray[np.bool_]
     tied: tuple[ConstrainedTables, ...] = ()
-    inferred: NDArray[np.bool_] | None = None
     products: StackedProducts | None = None
 
     @property
@@ -140,20 +140,19 @@ def stack(domain: Domain, tables: Sequence[Pooled], rows: float) -> Stacked:
         weights.astype(np.float32),
         ones.astype(np.float32),
         one_weights.astype(np.float32),
-        tied,
         _find_inferred(domain, tables),
+        tied,
         _stack_products(domain, starts, tables),
     )
 
 
-def _find_inferred(domain: Domain, tables: Sequence[Pooled]) -> NDArray[np.bool_] | None:
-    """Which pairs of attributes were inferred, shape [attributes, attributes]; None where none was."""
-    pairs = [tuple(map(domain.index, table.clique)) for table in tables if table.inferred]
-    if not pairs:
-        return None
+def _find_inferred(domain: Domain, tables: Sequence[Pooled]) -> NDArray[np.bool_]:
+    """Which pairs of attributes were inferred, shape [attributes, attributes]."""
     found = np.zeros((len(domain), len(domain)), np.bool_)
-    for i, j in pairs:
-        found[i, j] = found[j, i] = True
+    for table in tables:
+        if table.inferred:
+            i, j = map(domain.index, table.clique)
+            found[i, j] = found[j, i] = True
     return found
 
 

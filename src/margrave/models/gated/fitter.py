@@ -17,7 +17,7 @@ from margrave.models._base.constraints import resolve_dependencies, zero_forbidd
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.pooling import SHARE, Pooled, halves, mu, pool, prefer, rows_of
 from margrave.models._base.public_rows import PublicRows
-from margrave.models._mixture.refinements import choose_refinements, learn_refinements, reference_rows
+from margrave.models._mixture.refinements import Refinements, choose_refinements, reference_rows
 from margrave.models.gated.model import GatedModel, restore_model
 from margrave.models.gated.objective import Targets, collect_targets, descend, start
 from margrave.schema.domain import Clique, Domain
@@ -197,7 +197,7 @@ class Gated(Estimator["GatedModel"]):
     def _refine(self, model: GatedModel, names: Sequence[str], tables: Sequence[Pooled]) -> GatedModel:
         if not names:
             return model
-        return model.with_refinements(learn_refinements(model, names, tables, self.seed))
+        return model.with_refinements(Refinements.learn(model, names, tables, self.seed))
 
     def _descended(
         self,

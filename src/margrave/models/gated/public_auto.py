@@ -40,7 +40,6 @@ from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.refinements import (
     Refinements,
     choose_refinements,
-    learn_refinements,
     restore_refinements,
 )
 from margrave.models._mixture.rows import PASSES, Chosen, draw
@@ -402,7 +401,7 @@ class PublicAuto(Estimator["protocols.Model"]):
         pooled = pool(domain, tables)
         codes = REFINED if fitted.refinements is not None else 0
         names = choose_refinements(model, pooled, codes, target, rows.domain.names)
-        return model.with_refinements(learn_refinements(model, names, pooled, self.seed)) if names else model
+        return model.with_refinements(Refinements.learn(model, names, pooled, self.seed)) if names else model
 
     def fit(
         self,

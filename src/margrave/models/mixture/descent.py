@@ -63,10 +63,8 @@ def descend(
         stop: Asked before each step; ends the descent early.
     """
     starts = objective.stacked.starts
-    moves, inner = (
-        _Moves(at),
-        [[_Moves(part) for part in latent_block.points] for latent_block in objective.latent_blocks],
-    )
+    latent_blocks = objective.latent_blocks
+    moves = [_Moves(part) for part in (at, *(part for block in latent_blocks for part in block.points))]
     slope, bend = np.zeros_like(at.weigh), np.zeros_like(at.weigh)
     done = 0
     while done < steps and not stop():
@@ -79,11 +77,11 @@ def descend(
         # first.
         known = 1.0 - MEMORY**done
         scale, bias = np.float32(length / known), np.float32(1.0 / known)
-        moves.step(objective.gradient, scale, bias)
-        for latent_block, own in zip(objective.latent_blocks, inner, strict=True):
-            for move, gradient in zip(own, latent_block.slopes, strict=True):
-                move.step(gradient, scale, bias)
-            latent_block.settle()
+        slopes = (objective.gradient, *(slope for block in latent_blocks for slope in block.slopes))
+        for move, gradient in zip(moves, slopes, strict=True):
+            move.step(gradient, scale, bias)
+        for block in latent_blocks:
+            block.settle()
         # The weights are a softmax of `weigh`, whose gradient is the weight times what exceeds the mean.
         pull = at.weights * (by_weight - float(at.weights @ by_weight))
         slope += (1.0 - MEMORY) * (pull - slope)

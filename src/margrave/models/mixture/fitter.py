@@ -258,15 +258,8 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         codes = 0 if effort.over else self.refinements
         if len(domain) < 2 or (self.target is None and not codes):
             return model
-        names = self._choose_refinements(model, tables, setting.refinements and not effort.over)
+        names = choose_refinements(model, tables, codes if setting.refinements else 0, self.target)
         return add_refinements(model, names, [table for table in tables if not table.inferred], self.seed)
-
-    def _choose_refinements(
-        self, model: MixtureModel, tables: Sequence[Pooled], all_of_them: bool
-    ) -> list[str]:
-        """The refined attributes in the order of drawing: all of them, or only what the target and triples
-        ask for."""
-        return choose_refinements(model, tables, self.refinements if all_of_them else 0, self.target)
 
     def restore_model(
         self, domain: Domain, measurements: Sequence[NoisyMarginal], state: Mapping[str, Floats]
@@ -414,7 +407,10 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         about.
         """
         measured = [table for table in trials.half if not table.inferred]
-        asked, names = (self._choose_refinements(best.model, trials.half, every) for every in (False, True))
+        # With no codes left to give away, those that the target and triples ask for.
+        asked, names = (
+            choose_refinements(best.model, trials.half, codes, self.target) for codes in (0, self.refinements)
+        )
         if names == asked or trials.is_late():
             return best.setting
         # The judge sees pairs of the refined attributes over finitely many reference rows, off by chance.

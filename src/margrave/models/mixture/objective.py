@@ -60,6 +60,20 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 
+FLOOR = np.float32(1e-9)
+"""Least share of a code that a logarithm or a ratio is taken of."""
+STEP_PENALTY = np.float32(0.5)
+"""What each of the two steps pays, over the penalty per nat: 0.5 or 0.7 are alike, 1 empties the states of
+small tables, less follows the noise (bench/LOG.md)."""
+STATES_A_CODE = 2
+"""Most states for each code of the latent block's attributes, and no more than components: more gain
+nothing."""
+OWN_STATE_SHARE = 0.9
+"""Share of its own state in each component at the start: near the plain mixture, which it may leave."""
+SPREAD = 0.5
+"""Standard deviation of starting logarithms: of codes around the one-ways, and of states' shares."""
+
+
 @compile_summing
 def normalise_shares(logs: Singles, shares: Singles, starts: Longs) -> None:
     """Divide each attribute's shares by their sum in each component, and bring the logarithms along."""
@@ -258,10 +272,6 @@ def centre_gradient(gradient: Singles, shares: Singles, starts: Longs) -> None:
                 gradient[c, k] -= mean[k]
 
 
-FLOOR = np.float32(1e-9)
-"""Least share of a code that a logarithm or a ratio is taken of."""
-
-
 @dataclass(slots=True)
 class Point:
     """Where the optimiser stands.
@@ -337,7 +347,7 @@ class Objective:
         self._model = np.empty((stacked.codes, stacked.codes), np.float32)
         self._constrained = [ConstrainedPart(tables, components, information) for tables in stacked.tied]
         # Targets of inferred pairs are written anew at every point, so they need a table of their own.
-        self._pairs = stacked.pairs if stacked.inferred is None else stacked.pairs.copy()
+        self._pairs = stacked.pairs.copy() if stacked.inferred.any() else stacked.pairs
         self._apart, self._alone, self._ordered = stacked.apart, stacked.alone, stacked.ordered.copy()
         if self.latent_blocks:
             # Copied before they are changed: both may be views of the measurements.
@@ -366,8 +376,7 @@ class Objective:
         np.matmul(self._scaled, self._scaled.T, out=self._model)  # one array twice: half the products
         # Shares of 0 would have no logarithm below.
         ones = np.maximum(shares @ at.weights, FLOOR)
-        if s.inferred is not None:
-            write_products(self._pairs, ones, s.inferred, s.starts)
+        write_products(self._pairs, ones, s.inferred, s.starts)
         value = residual(self._model, self._pairs, self._apart)
         np.matmul(self._model, shares, out=self.gradient)
         for moments in self._moments:
@@ -376,8 +385,7 @@ class Objective:
         miss = s.one_weights * (ones - s.ones)
         value += float((miss * (ones - s.ones)).sum(dtype=np.float64))
         offset = (2.0 * miss).astype(self.gradient.dtype)
-        if s.inferred is not None:
-            subtract_products(offset, self._model, ones, s.inferred, s.starts)
+        subtract_products(offset, self._model, ones, s.inferred, s.starts)
         by_weight = pull_shares(self.gradient, shares, offset)
         value += add_penalties(
             self.gradient, at.logs, shares, at.weights, ones, self._alone,
@@ -392,18 +400,6 @@ class Objective:
     def centre(self) -> None:
         """Make the gradient at the last point that of the logarithms: take out its mean under each Q_k."""
         centre_gradient(self.gradient, self.shares, self.stacked.starts)
-
-
-STEP_PENALTY = np.float32(0.5)
-"""What each of the two steps pays, over the penalty per nat: 0.5 or 0.7 are alike, 1 empties the states of
-small tables, less follows the noise (bench/LOG.md)."""
-STATES_A_CODE = 2
-"""Most states for each code of the latent block's attributes, and no more than components: more gain
-nothing."""
-OWN_STATE_SHARE = 0.9
-"""Share of its own state in each component at the start: near the plain mixture, which it may leave."""
-SPREAD = 0.5
-"""Standard deviation of starting logarithms: of codes around the one-ways, and of states' shares."""
 
 
 class LatentBlockPart:
@@ -440,7 +436,7 @@ class LatentBlockPart:
         self.rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in members])
         inside = np.ix_(self.rows, self.rows)
         self._pairs, self._weights = stacked.pairs[inside].copy(), stacked.pair_weights[inside].copy()
-        self._inferred = None if stacked.inferred is None else stacked.inferred[np.ix_(members, members)]
+        self._inferred = stacked.inferred[np.ix_(members, members)]
         self._ordered = stacked.ordered[list(members)]
         self._starts = np.cumsum([0, *(starts[i + 1] - starts[i] for i in members)])
         states = min(components, STATES_A_CODE * len(self.rows))
@@ -467,14 +463,12 @@ class LatentBlockPart:
         held = np.maximum(u @ weights, FLOOR)
         scaled = v * np.sqrt(held)
         model, ones, offset = scaled @ scaled.T, np.maximum(v @ held, FLOOR), np.zeros(len(v), v.dtype)
-        if self._inferred is not None:
-            write_products(self._pairs, ones, self._inferred, self._starts)
+        write_products(self._pairs, ones, self._inferred, self._starts)
         value = residual(model, self._pairs, self._weights)
         by_v = model @ v
         for moments in self._moments:
             value += moments.pull(by_v, v, held)
-        if self._inferred is not None:
-            subtract_products(offset, model, ones, self._inferred, self._starts)
+        subtract_products(offset, model, ones, self._inferred, self._starts)
         by_state = pull_shares(by_v, v, offset)
         value += add_penalties(
             by_v, self.states.logs, v, held, ones, np.ones(len(v), np.bool_),

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from margrave.models.mixture.fitter import Mixture
     from margrave.protocols import Model
 
+Floats = NDArray[np.float64]
+M = TypeVar("M", bound="Model")
+
 SPARSE_SIGNAL = 2000.0
 """Rows times mu below which the penalty falls off faster: where noise hides nearly all, a dear nat hides
 more. Over four tables of 2,000 to 3,000 rows the best penalty is a half of the root's at 120 and 0.7 of it at
@@ -65,6 +68,12 @@ repeats spread less. Of three tables of more attributes one would gain 3 %, two 
 BLOCK_PENALTY_SHARE, STATE_PENALTY = 0.65, 2.25
 """With latent blocks: what is paid for states, over the penalty without, as dependence is what they are for;
 and what for shares of states over that."""
+
+
+STEP, MOST_STEPS = math.sqrt(2.0), 6
+"""Penalties are tried at this factor apart, while they get better, this many times up or down at most. With
+factors of 2, three times, pairs of 123 releases of 41 tables are .3 % further, in 4 % less time
+(bench/LOG.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +133,6 @@ def set_policy(
     components = min(components, max(rows / ROWS_A_COMPONENT, MIN_OF_FEW_ROWS))
     penalty *= BLOCK_PENALTY_SHARE if groups else 1.0
     return Setting(penalty, groups, round(components), steps=CLEAR_STEPS if is_clear(signal) else STEPS)
-
-
-Floats = NDArray[np.float64]
-M = TypeVar("M", bound="Model")
-
-STEP, MOST_STEPS = math.sqrt(2.0), 6
-"""Penalties are tried at this factor apart, while they get better, this many times up or down at most. With
-factors of 2, three times, pairs of 123 releases of 41 tables are .3 % further, in 4 % less time
-(bench/LOG.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,13 +123,8 @@ def find_rank_moments(stacked: Stacked, weight: float = MOMENT_WEIGHT) -> ScoreM
     for place in range(stacked.attributes):
         start, ordered = int(stacked.starts[place]), int(stacked.ordered[place])
         scores[start : start + ordered] = score_codes(stacked.one_way(place)[:ordered])
-    unmeasured = np.zeros((stacked.attributes,) * 2, np.bool_)
     found, variances = _measure_moments(
-        stacked.pairs,
-        stacked.apart,
-        scores,
-        stacked.starts,
-        unmeasured if stacked.inferred is None else stacked.inferred,
+        stacked.pairs, stacked.apart, scores, stacked.starts, stacked.inferred
     )
     known = variances > 0.0
     variances = np.maximum(variances, MIN_VARIANCE)

@@ -148,9 +148,9 @@ class TensorObjective:
             device.put(part, self.dtype)
             for part in (stacked.pairs, stacked.apart, stacked.ones, stacked.one_weights)
         )
+        owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
         self._inferred: Any = None
-        if stacked.inferred is not None:
-            owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
+        if stacked.inferred.any():
             # Attributes' table of inferred pairs, spread over their codes.
             self._inferred = device.put(stacked.inferred[np.ix_(owner, owner)], self.dtype)
             # What was measured of an inferred pair means nothing; its target is the product of the one-ways.
@@ -161,7 +161,6 @@ class TensorObjective:
         self._penalties = device.put(self.information * stacked.alone[:, None], self.dtype)
         self.shares: Any = None
         """Q of the last point looked at, as the rules leave it, shape [codes, components]."""
-        owner = np.repeat(np.arange(stacked.attributes), np.diff(stacked.starts))
         self._owner = device.put(owner, torch.int64)
         member = np.arange(stacked.attributes)[:, None] == owner[None, :]
         self._member = device.put(member, self.dtype)
@@ -279,7 +278,10 @@ def descend_tensors(
     device, dtype = objective.device, objective.dtype
     # The device works on copies; what it ends at is written back below.
     on = TensorPoint(
-        *(device.put(part, kind) for part, kind in _parts(at, dtype, device.wide)),
+        device.put(at.logs, dtype),
+        device.put(at.weigh, device.wide),
+        device.put(at.shares, dtype),
+        device.put(at.weights, dtype),
     )
     mean, square = device.torch.zeros_like(on.logs), device.torch.zeros_like(on.logs)
     slope, bend = device.torch.zeros_like(on.weigh), device.torch.zeros_like(on.weigh)
@@ -315,10 +317,6 @@ def _advance(logs: Any, gradient: Any, mean: Any, square: Any, scale: float, bia
     step = float(np.float32(scale)) * mean
     step /= (square * float(np.float32(bias))).sqrt_().add_(float(np.float32(1e-12)))
     logs -= step.clamp_(-1.0, 1.0)
-
-
-def _parts(at: Point, dtype: Any, wide: Any) -> list[tuple[NDArray[Any], Any]]:
-    return [(at.logs, dtype), (at.weigh, wide), (at.shares, dtype), (at.weights, dtype)]
 
 
 def _neighbours(stacked: Stacked) -> NDArray[np.int64]:
