@@ -21,6 +21,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from margrave.models._base.compiled import compile_summing
 from margrave.release import project_simplex
@@ -125,8 +126,9 @@ def rake_block(constraint: ConstraintBlock, blocks: Sequence[Floats], weights: F
     wanted = [np.maximum(block, np.exp(constraint.lowest)) for block in blocks]
     found, table = list(wanted), condition_block(constraint, blocks)
     # Which cells each code of an attribute has, so that sums over cells are products of matrices.
+    cells = np.arange(constraint.codes.shape[1])
     members = [
-        (np.arange(size)[:, None] == code).astype(np.float64)
+        csr_array((np.ones(len(cells)), (code, cells)), shape=(size, len(cells)))
         for size, code in zip(constraint.sizes, constraint.codes, strict=True)
     ]
     # Inside each component first, where it converges fast; what is left is between the components.
