@@ -78,7 +78,8 @@ def counts_of(pair: Any, rows: float, broken: float) -> np.ndarray:
         (0.002, 10.0, True),
         (0.05, 10.0, False),
         (0.01, 40.0, True),
-        (0.02, 60.0, False),  # nearly as many as of independent dates, .025
+        (0.018, 45.0, False),  # more than half as many as of independent dates, .025
+        (0.02, 60.0, False),
         (0.0, 150.0, False),  # noise is larger than that
         (0.0, 600.0, False),
         (-0.2, 450.0, False),

@@ -14,7 +14,7 @@ import pytest
 from margrave.engines.memory import MemorySource, open_source
 from margrave.errors import SchemaError
 from margrave.schema.columns import Identifier, Integer
-from margrave.schema.columns.identifier import keys
+from margrave.schema.columns.identifier import draw_distinct, keys
 from margrave.schema.encode import decode
 from margrave.schema.schema import Schema
 
@@ -50,6 +50,13 @@ def test_dense_keys_keep_their_width_as_far_as_there_are_some(rows: int) -> None
     assert len(set(found)) == rows
     assert sum(len(key) > 5 for key in found) == max(rows - 9_000, 0)
     assert abs(np.mean([key < "E5500" for key in found]) - 0.5) < 0.05
+
+
+def test_dense_keys_leave_out_those_that_are_taken() -> None:
+    taken = {f"E{number}" for number in range(1_000, 1_100)}
+    found = draw_distinct(["E[1-9][0-9]{3}"], np.zeros(8_900, np.int64), np.random.default_rng(1), taken)
+    assert len({*found} - taken) == 8_900
+    assert {len(key) for key in found} == {5}
 
 
 def test_a_type_that_cannot_hold_the_pattern_gets_numbers() -> None:
