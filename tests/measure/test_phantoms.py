@@ -8,9 +8,11 @@ import pytest
 
 from margrave import Synthesizer
 from margrave.measure.discovery.between.links import Pair
-from margrave.measure.discovery.between.relations import MIN_KEPT
+from margrave.measure.discovery.between.relations import MIN_KEPT, _tells_less
 from margrave.measure.discovery.between.trees import pool_kept
+from margrave.measure.discovery.bins import Cut
 from margrave.schema.columns import Integer, Relative
+from margrave.schema.columns.relative import Comparison
 
 EDGES = np.array([-20.0, -2.0, 0.0, 1.0, 3.0, 20.0])
 
@@ -77,3 +79,13 @@ def test_two_looks_that_are_as_sure_count_half_each_and_one_that_says_nothing_do
     assert pooled == (pytest.approx(0.75), pytest.approx(0.2 / np.sqrt(2.0)))
     assert pool_kept(relation(-9.0, 9.0)[0], [pair], [counts], 1.0) is None  # leaves out no side
     assert pool_kept(found, [], [], 1.0) is None
+
+
+@pytest.mark.parametrize(("low", "high", "less"), [(-2, 3, True), (0, 3, False), (-2, 1, False)])
+def test_differences_on_both_sides_tell_a_column_of_few_values_less(low: int, high: int, less: bool) -> None:
+    """Its own bins tell its values apart, and what is on one side of the base alone is an order as well."""
+    own = np.arange(6.0)
+    column = Integer(name="b", edges=tuple(own), fine=tuple(own), weights=(10.0,) * 5, missing=False)
+    edges = np.arange(low, high + 1.0)
+    pieces = Cut(edges, edges, np.full(len(edges) - 1, 10.0), np.arange(len(edges) - 1))
+    assert _tells_less(column, Comparison("difference", whole=True), pieces) == less

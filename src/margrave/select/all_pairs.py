@@ -441,11 +441,8 @@ class AllPairs(Strategy):
         # That a target has few codes is no reason to know less of what goes with it.
         own = np.array([self.target in pair for pair in pairs])
         cells[own] = np.maximum(cells[own], cells.mean())
-        damped = np.sqrt(damped * cells)
-        return {
-            clique: float(value) * (self.emphasis if self.target in clique else 1.0)
-            for clique, value in zip(pairs, damped, strict=True)
-        }
+        worth = np.sqrt(damped * cells) * np.where(own, self.emphasis, 1.0)
+        return dict(zip(pairs, worth.tolist(), strict=True))
 
     def _shares(self, worth: Mapping[Clique, float], left: Fraction) -> dict[Clique, Fraction]:
         """What each pair still gets of `left`, so that both looks together are in proportion to worth."""

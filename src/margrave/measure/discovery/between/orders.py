@@ -65,16 +65,15 @@ def find_orders(
         for low, high, wrong in _list_sides(pair):
             noise = sigma * math.sqrt(int(wrong.sum()))
             broken = max(float(cells[wrong].sum()), 0.0)
-            chance, most = float(pair.chance[wrong].sum()), MOST_BROKEN
+            chance = float(pair.chance[wrong].sum())
+            most, least_evident = MOST_BROKEN, math.inf
             if not _are_dates(pair):
-                most = min(MOST_BROKEN_BY_NUMBERS, MOST_BY_CHANCE * chance)
+                most, least_evident = min(MOST_BROKEN_BY_NUMBERS, MOST_BY_CHANCE * chance), EVIDENT * noise
             elif chance >= OPEN_BROKEN:
                 # Dates that have nothing to do with each other are in order in nearly as many rows.
-                most = min(MOST_BROKEN, chance)
-                if broken > MOST_DATES_BY_CHANCE * chance * rows:
-                    continue
+                most, least_evident = min(MOST_BROKEN, chance), MOST_DATES_BY_CHANCE * chance * rows
             matters = chance >= LEAST_BROKEN
-            few = broken + noise <= most * rows and (_are_dates(pair) or broken <= EVIDENT * noise)
+            few = broken + noise <= most * rows and broken <= least_evident
             if matters and few and is_noise(cells[wrong], cells, sigma):
                 found.append(Ordered(low, high, share=round_share(1.0 - broken / rows, noise / rows)))
                 break

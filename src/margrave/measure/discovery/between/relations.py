@@ -469,7 +469,8 @@ def _tells_less(column: Binned, comparison: Comparison, pieces: Cut) -> bool:
 
     What differences save is between the columns, and the codes of both say it as well; what their bins leave
     open is drawn whatever the base is. As a share of another column a few whole numbers, which a bin each
-    tells apart, would be drawn beyond the greatest of them.
+    tells apart, would be drawn beyond the greatest of them. Differences on both sides of the base say nothing
+    but their size, which its own bins tell as well.
     """
     if comparison.how == "quotient" and isinstance(column, Whole):
         return len(column.fine or ()) <= BINS + 1
