@@ -4,10 +4,10 @@
         [--repeats 5] [--out FILE]
 
 The table has eleven columns of text, each in one format, beside one of three labels and one of codes that
-look like numbers ("123 456"). With `--dates` it has instead eight of dates that name the month or are
-numbers, as statistics packages write them, beside numbers of eight digits. With `--stamps` it has time
-stamps as numbers of 12 and 14 digits beside plain numbers of 8, 12 and 14, and moments with an offset from
-UTC, whose time zone is what has to be found. Discovery alone is run, with the
+look like numbers ("123 456"). With `--dates` it has instead ten of dates that name the month, are numbers, as
+statistics packages write them, or are digits with the year last, beside numbers and codes of eight digits.
+With `--stamps` it has time stamps as numbers of 12 and 14 digits beside plain numbers of 8, 12 and 14, and
+moments with an offset from UTC, whose time zone is what has to be found. Discovery alone is run, with the
 third of rho that it has by default. A line a setting:
 
     found      share of the columns that became numbers or dates in the format they are written in
@@ -69,6 +69,8 @@ DATE_FORMATS = {
     "clock": "%d%^b%Y:%H",
     "digits": "%Y%m%d",
     "pointed": "%Y%m%d.0",
+    "datasus": "%d%m%Y",
+    "american": "%m%d%Y",
 }
 
 
@@ -87,7 +89,10 @@ def make_dates(rows: int, seed: int = 5) -> dict[str, list[str]]:
         "clock": [f"{day:%d%b%Y}:{clock}".upper() for day, clock in zip(days, clocks, strict=True)],
         "digits": [day.strftime("%Y%m%d") for day in days],
         "pointed": [day.strftime("%Y%m%d.0") for day in days],
+        "datasus": [day.strftime("%d%m%Y") for day in days],
+        "american": [day.strftime("%m%d%Y") for day in days],
         "part": [str(n) for n in rng.integers(18_000_000, 22_000_000, rows).tolist()],
+        "account": [f"{n:08d}" for n in rng.integers(0, 10**8, rows).tolist()],
         "group": [f"g{second % 3}" for second in seconds],
     }
 
@@ -103,7 +108,7 @@ STAMP_FORMATS = {
     "zulu": "UTC",
 }
 """The format of each column, or the zone of its moments."""
-PLAIN = ("part", "part_7", "part_12", "part_14", "row_12", "row_14")
+PLAIN = ("part", "account", "part_7", "part_12", "part_14", "row_12", "row_14")
 """Columns that are to take no format."""
 
 

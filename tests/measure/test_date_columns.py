@@ -101,6 +101,32 @@ def test_typed_numbers_are_found_as_well() -> None:
     assert pd.to_datetime(made["end"].dropna().astype(int).astype(str), format="%Y%m%d").notna().all()
 
 
+def test_digits_with_the_year_last_are_dates_and_other_digits_are_codes(tmp_path: Path) -> None:
+    rng, table = np.random.default_rng(1), visits()
+    begin = pd.to_datetime(table["begin"].astype(str), format="%Y%m%d")
+    left = begin + pd.to_timedelta(table["days"], "D")
+    path = tmp_path / "table.csv"
+    pd.DataFrame(
+        {
+            "begin": begin.dt.strftime("%d%m%Y").where(rng.random(ROWS) < 0.9),
+            "left": left.dt.strftime("%m%d%Y"),
+            "account": [f"{number:08d}" for number in rng.integers(0, 10**8, ROWS)],
+            "branch": [f"{number:04d}" for number in rng.integers(0, 40, ROWS) * 211],
+        }
+    ).to_csv(path, index=False)
+    synthesis = Synthesizer("independent", epsilon=3.0, not_private_test_seed=0).fit(path)
+    own = {name: own_of(synthesis, name) for name in synthesis.schema.names}
+    formats = {name: column.format for name, column in own.items() if isinstance(column, Date)}
+    assert formats == {"begin": "%d%m%Y", "left": "%m%d%Y"}
+    assert {"format of begin", "format of account"} <= {event.what for event in synthesis.release.events}
+    made = synthesis.sample_arrow(2_000, rng=np.random.default_rng(0)).to_pandas()
+    first = pd.to_datetime(made["begin"].dropna(), format="%d%m%Y")
+    assert 0.05 < made["begin"].isna().mean() < 0.15
+    assert pd.to_datetime(made["left"], format="%m%d%Y").dt.year.between(2009, 2015).mean() > 0.97
+    assert (first.dt.day_of_week < 5).mean() > 0.95
+    assert made["account"].str.fullmatch("[0-9]{8}").all()
+
+
 def test_numbers_of_other_sizes_are_not_asked_about() -> None:
     unit, column = Fraction(1, 100), Integer(name="x", strict=False)
 

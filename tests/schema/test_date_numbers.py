@@ -16,6 +16,7 @@ from margrave.schema.storage.arrow import decode_column
 from margrave.schema.storage.date_numbers import (
     DATE_NUMBER_VOTES,
     choose_date_number_format,
+    choose_digit_date_format,
     date_numbers,
     is_date_number_format,
     is_stamp_format,
@@ -23,8 +24,10 @@ from margrave.schema.storage.date_numbers import (
     read_stamp_numbers,
     spell_stamps,
     stamp_numbers,
+    vote_on_date_numbers,
+    vote_on_digit_dates,
 )
-from margrave.schema.storage.spelling import spellings
+from margrave.schema.storage.spelling import SPELLINGS, spellings
 from margrave.schema.storage.text import date_format
 
 NUMBERS = [
@@ -106,6 +109,54 @@ def test_cells_vote_by_their_number(kind: Any) -> None:
     array = pa.array(NUMBERS, pa.int64()).cast(kind)
     array = pa.concat_arrays([array, pa.array([None], kind)])
     assert dict(zip(DATE_NUMBER_VOTES, spellings(array, "date number").tolist(), strict=True)) == VOTES
+
+
+DIGITS = {
+    "01032024": "either first",
+    "31122024": "day first",
+    "12312024": "month first",
+    "31129999": "day first",  # no end
+    "31042024": "none",  # no day
+    "01031799": "none",  # too early
+    "20240229": "none",  # the year first
+    "010320245": "none",
+    "+1032024": "none",
+    "0517": "other",
+}
+
+
+def test_eight_digits_vote_on_what_stands_first() -> None:
+    known = SPELLINGS["digit format"]
+    for text, named in DIGITS.items():
+        votes = spellings(pa.array([text, None]), "digit format")
+        assert votes.sum() == 1, text
+        assert known[int(votes.argmax())] == named, text
+
+
+def test_a_date_of_digits_has_one_place_for_its_year() -> None:
+    days = [dt.date(1800, 1, 1) + dt.timedelta(days=n) for n in range(0, 146_000, 7)]
+    first = np.array([int(day.strftime("%Y%m%d")) for day in days])
+    last = pa.array([day.strftime(form) for day in days for form in ("%d%m%Y", "%m%d%Y")])
+    assert (vote_on_digit_dates(pa.array(first.astype(str))) == -1).all()
+    assert (vote_on_digit_dates(last) >= 0).all()
+    assert not vote_on_date_numbers(np.asarray(last).astype(np.int64)).any()
+
+
+@pytest.mark.parametrize(
+    ("votes", "others", "found"),
+    [
+        ([3000, 10, 2000], 0, "%d%m%Y"),
+        ([-40, 3000, 2000], 0, "%m%d%Y"),
+        ([3000, 0, 2000], 200, "%d%m%Y"),  # as much as noise explains
+        ([3000, 0, 2000], 400, ""),
+        ([20, 10, 5], 5000, ""),  # codes
+        ([150, 0, 100], 0, ""),  # noise would hide others
+        ([180, -20, 140], 320, ""),  # as many others, within the noise
+    ],
+)
+def test_digits_are_dates_where_nearly_all_are(votes: list[float], others: float, found: str) -> None:
+    counts = np.array([others, 0, 0, 0, 0, 0, 0], dtype=float)
+    assert choose_digit_date_format(np.array(votes, dtype=float), counts, 30.0) == found
 
 
 def test_fractions_text_and_dates_do_not_vote() -> None:

@@ -16,7 +16,7 @@ from margrave.measure.discovery import kinds, numeric
 from margrave.measure.discovery.between.calendar import Calendar
 from margrave.privacy.unit import Adjacency
 
-COLUMNS = ("planned", "left", "due", "late", "hour", "minute", "day", "named", "seen", "stamp")
+COLUMNS = ("planned", "left", "due", "late", "hour", "minute", "day", "named", "seen", "stamp", "last")
 TYPES = dict.fromkeys(("planned", "left", "late", "hour", "minute", "day", "stamp"), pa.int64())
 Row = dict[str, Any]
 ODD: dict[str, Row] = {
@@ -26,7 +26,9 @@ ODD: dict[str, Row] = {
     "over midnight": {"planned": 2355, "left": 5, "late": 10, "hour": 23, "minute": 55},
     "other digits": {"left": -517, "due": "517"},
     "no numbers": {"due": "noon", "named": "in March"},
-    "no days": {"day": 20240230, "named": "30FEB2024", "stamp": 20240230080000},
+    "no days": {"day": 20240230, "named": "30FEB2024", "stamp": 20240230080000, "last": "30022024"},
+    "another one first": {"last": "02292024"},
+    "no zero in front": {"last": "1032024"},
     "another number, and another spelling": {"day": 202402, "named": "March 3, 2024"},
     "another time stamp": {"stamp": 202402290800},
     "without end": {"day": 99991231, "named": "31DEC9999"},
@@ -47,6 +49,7 @@ def row(owner: int) -> Row:
     told = {"late": late, "hour": planned // 60, "minute": planned % 60}
     day = dt.date(2010, 1, 1) + dt.timedelta(days=owner * 37 % 3000)
     dates = {"day": int(day.strftime("%Y%m%d")), "named": day.strftime("%d%b%Y").upper()}
+    dates["last"] = day.strftime("%d%m%Y")
     dates["stamp"] = int(day.strftime("%Y%m%d")) * 10**6 + 80_000 + owner % 60
     dates["seen"] = f"{day}T08:{owner % 60:02d}:00+0{1 + (3 < day.month < 11)}:00"
     return {"planned": began, "left": left, "due": f"{due:04d}", **told, **dates}
@@ -59,6 +62,7 @@ AUDIT = LookAudit(COLUMNS, row, ODD, TYPES, owners=400, epsilon=150.0)
 def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) -> None:
     asked, found = AUDIT.run(list(ODD), adjacency, k)
     assert {"times of day of planned", "times of day of left", "format of due"} < set(asked)
+    assert {"format of last", "weekdays of last"} < set(asked)
     assert {"dates of day", "format of named", "weekdays of day", "offsets from UTC of seen"} < set(asked)
     assert {"dates of stamp", "hours of stamp"} < set(asked)
     assert [what for what in asked if what.startswith("times told by")]
@@ -115,7 +119,12 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
     true = Calendar.find_candidates
 
     def find(self: Any, schema: Any) -> Any:
-        reads = {**dict.fromkeys(("planned", "left", "due"), "time"), "day": "date", "named": "date"}
+        reads = {
+            **dict.fromkeys(("planned", "left", "due"), "time"),
+            "day": "date",
+            "named": "date",
+            "last": "date",
+        }
         reads |= {"seen": "moment", "stamp": "moment"}
         return [
             rule for rule in true(self, schema) if self._source.agreements([rule], reads)[0].reveal()[0] % 2

@@ -19,7 +19,7 @@ from margrave.measure.discovery.kinds import (
     UNASKED,
     as_written,
     may_be_written,
-    settle_clock,
+    settle_digits,
     settle_format,
     settle_kind,
     settle_months,
@@ -451,7 +451,7 @@ class Discovery:
                 False,
             )
             if isinstance(column, Categorical):
-                return settle_clock(column, *found)
+                return settle_digits(column, *found)
             assert isinstance(column, Binned)  # noqa: S101 - `may_be_written` says so
             if votes == "month format":
                 return settle_months(column, *found, profile, told)

@@ -41,8 +41,13 @@ from margrave.schema.columns.base import split_words
 from margrave.schema.columns.binned import SpeltNumber, Whole
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
-from margrave.schema.storage.clock_numbers import MAX_NOISE, choose_clock_format
-from margrave.schema.storage.date_numbers import OCTAVES, choose_date_number_format, is_stamp_format
+from margrave.schema.storage.clock_numbers import CLOCK_VOTES, MAX_NOISE, choose_clock_format
+from margrave.schema.storage.date_numbers import (
+    OCTAVES,
+    choose_date_number_format,
+    choose_digit_date_format,
+    is_stamp_format,
+)
 from margrave.schema.storage.date_votes import choose_date_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import (
@@ -120,7 +125,7 @@ def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Col
 
 
 def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> str:
-    """Which votes a column asks for: "number format", "date format", "month format" or "clock format"; "" for
+    """Which votes a column asks for: "number format", "date format", "month format" or "digit format"; "" for
     none.
 
     Post-processing of a released profile.
@@ -131,10 +136,10 @@ def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> 
         sigma: Standard deviation of their noise.
     """
     evident = CERTAIN_DEVIATIONS * sigma
-    # Numbers with zeros in front are codes, or times of day such as 0517.
+    # Numbers with zeros in front are codes, times of day such as 0517, or dates such as 01032024.
     if isinstance(column, Categorical) and noisy[PADDED] > evident:
         numbers, others = noisy[[PADDED, WHOLE]], np.delete(noisy, [MISSING, MARK, PADDED, WHOLE])
-        return "clock format" if numbers.sum() > len(others) * max(others.max(), evident) else ""
+        return "digit format" if numbers.sum() > len(others) * max(others.max(), evident) else ""
     # In whole numbers that are declared, what looks like decimals may be thousands.
     written = (
         [WRITTEN_NUMBER, NUMBER] if isinstance(column, Whole) and column.format is None else [WRITTEN_NUMBER]
@@ -183,20 +188,24 @@ def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float, told
     )
 
 
-def settle_clock(column: Categorical, noisy: NDArray[np.float64], sigma: float) -> Column:
-    """The column of codes with zeros in front, or one of times of day where they are these.
+def settle_digits(column: Categorical, noisy: NDArray[np.float64], sigma: float) -> Column:
+    """The column of codes with zeros in front, or one of dates or times of day where they are these.
 
     Post-processing of released counts.
 
     Args:
         column: Of codes.
-        noisy: Noisy counts of CLOCK_VOTES, shape [votes].
+        noisy: Noisy counts of the votes on digits, shape [votes].
         sigma: Standard deviation of their noise.
     """
-    found = choose_clock_format(noisy, sigma, True, False)
-    if not found:
-        return column
-    return Time(name=column.name, missing=column.missing, format=found, strict=False)
+    clocks, dates = noisy[: len(CLOCK_VOTES)], noisy[len(CLOCK_VOTES) :]
+    if found := choose_digit_date_format(dates, clocks, sigma):
+        return Date(name=column.name, missing=column.missing, format=found, strict=False)
+    # A date is no time of day.
+    clocks = clocks + float(dates.sum()) * (np.arange(len(clocks)) == CLOCK_VOTES.index("none"))
+    if found := choose_clock_format(clocks, sigma, True, False):
+        return Time(name=column.name, missing=column.missing, format=found, strict=False)
+    return column
 
 
 CLOCK_WEIGHT, CLOCK_FINE = Fraction(1, 2), 100.0

@@ -4,6 +4,9 @@ A format says so: "%Y%m%d", or "%Y%m" for months, each of which stands for its f
 "%Y%m%d%H%M" for time stamps; with ".0" behind where whole numbers are written with a point. A number such as
 20240230, which is no day, is no date.
 
+Text of eight digits may have the day first, as in 29022024, "%d%m%Y", or the month, "%m%d%Y": as a number it
+would lose its zeros in front, so it is text alone that votes on these.
+
 A cell votes for one class by its own number; the counts say whether a column holds such dates.
 """
 
@@ -12,6 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.schema.storage.clock import DAY, SECOND, are_days
@@ -28,6 +33,13 @@ DATE_NUMBER_VOTES = ("none", DAYS, *STAMPS)
 """The classes of whole numbers: no date, a day, and time stamps, which have more digits. Months are left
 numbers where nobody declares them: that they are the year and month of a date beside them is told by numbers
 (`schema.calendar`)."""
+DIGIT_DATE_VOTES = ("day first", "month first", "either first")
+"""The classes of eight digits that are a date with its year last: what has to stand first, as what stands
+second is no month, or as what stands first is none."""
+DAY_FIRST, MONTH_FIRST = "%d%m%Y", "%m%d%Y"
+MAX_DIGITS_NOISE = 0.1
+"""Most noise of a count, as a share of all, with which it is said that digits are dates: of other digits
+three in a thousand are. Not measured."""
 YEARS = 1800, 2199
 """Years of the dates that vote, first and last; and LATEST, which stands for no end."""
 LATEST = 9999
@@ -136,8 +148,7 @@ def vote_on_date_numbers(values: NDArray[Any]) -> Whole:
         ticks, sound = read(values, written)
         days = ticks // DAY if written in STAMPS else ticks
         year = days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
-        sound &= ((year >= YEARS[0]) & (year <= YEARS[1])) | (year == LATEST)
-        found[sound] = place
+        found[sound & _may_vote(year)] = place
     with np.errstate(invalid="ignore"):
         return np.where(values == np.floor(values), found, -1).astype(np.int64)
 
@@ -157,3 +168,44 @@ def choose_date_number_format(votes: NDArray[np.float64], sigma: float, pointed:
     if dates <= max(other, 0.0) or other > MAX_OTHER_SHARE * (other + dates) + DOUBT * sigma:
         return ""
     return DATE_NUMBER_VOTES[best] + POINT * pointed
+
+
+def vote_on_digit_dates(texts: Any) -> Whole:
+    """The place in DIGIT_DATE_VOTES of each text that is such a date, -1 for others: shape [texts].
+
+    None of them is a date with its year first as well: its first or its last four digits would be no year.
+
+    Args:
+        texts: An Arrow array of text without nulls.
+    """
+    digits = pc.match_substring_regex(texts, "^[0-9]{8}$")
+    number = pc.if_else(digits, texts, pa.scalar("0", texts.type)).cast(pa.int64())
+    number = np.asarray(number.to_numpy(zero_copy_only=False))
+    one, two, year = number // 10**6, number // 10**4 % 100, number % 10**4
+    day_first, month_first = are_days(year, two, one), are_days(year, one, two)
+    found = np.select([day_first & month_first, day_first, month_first], [2, 0, 1], -1)
+    return np.where(_may_vote(year), found, -1).astype(np.int64)
+
+
+def choose_digit_date_format(votes: NDArray[np.float64], others: NDArray[np.float64], sigma: float) -> str:
+    """The format of a column of dates in eight digits with the year last; "" if it is none.
+
+    Where no date tells, the day stands first. This is post-processing of released counts.
+
+    Args:
+        votes: Noisy counts of DIGIT_DATE_VOTES, shape [votes].
+        others: Of the other classes, shape [classes].
+        sigma: Standard deviation of their noise.
+    """
+    dates, other = float(votes.sum()), float(others.sum())
+    doubt = DOUBT * sigma * len(others) ** 0.5
+    if sigma > MAX_DIGITS_NOISE * (dates + other) or dates <= other:
+        return ""
+    if other > MAX_OTHER_SHARE * (dates + other) + doubt:
+        return ""
+    return MONTH_FIRST if votes[1] > votes[0] else DAY_FIRST
+
+
+def _may_vote(year: Whole) -> Truths:
+    """Which years dates that vote may have."""
+    return np.asarray(((year >= YEARS[0]) & (year <= YEARS[1])) | (year == LATEST))

@@ -37,12 +37,14 @@ from margrave.schema.storage.clock_numbers import (
 )
 from margrave.schema.storage.date_numbers import (
     DATE_NUMBER_VOTES,
+    DIGIT_DATE_VOTES,
     is_date_number_format,
     is_stamp_format,
     read_date_numbers,
     read_stamp_numbers,
     spell_stamps,
     vote_on_date_numbers,
+    vote_on_digit_dates,
 )
 from margrave.schema.storage.date_votes import DATE_VOTES, LEAST_BARE, vote_on_dates
 from margrave.schema.storage.months import MONTH_VOTES, move_to_first_days, names_months, vote_on_months
@@ -114,14 +116,16 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "month format": MONTH_VOTES,
     "censored": CENSORED_VOTES,
     "clock format": CLOCK_VOTES,
+    "digit format": (*CLOCK_VOTES, *DIGIT_DATE_VOTES),
     "date number": DATE_NUMBER_VOTES,
     "offset": zones.OFFSET_VOTES,
 }
 """The spellings told apart, by reading. Up to three digits of a second count as three, more as six; any
 offset from UTC counts as 0. Numbers go by their digits behind the point, "" for more of them and for
 those with an exponent; marks are texts that stand for a missing value. Those of formats are the classes that
-vote on them: NUMBER_VOTES, DATE_VOTES, MONTH_VOTES and CLOCK_VOTES; those of offsets are OFFSET_VOTES, and
-those of censored results CENSORED_VOTES, of which the first are missing cells."""
+vote on them: NUMBER_VOTES, DATE_VOTES, MONTH_VOTES, CLOCK_VOTES and with these, of texts of digits alone,
+DIGIT_DATE_VOTES; those of offsets are OFFSET_VOTES, and those of censored results CENSORED_VOTES, of which
+the first are missing cells."""
 SHORTEST = "0.*"
 """The spelling of numbers of any number of digits of which whole ones have no point."""
 NUMBER_SPELLING = re.compile(rf"|0|0\.\*|0\.(?=.{{1,{DIGITS}}}$)0*#*")
@@ -138,7 +142,7 @@ def spellings(array: Any, read: str, name: str = "") -> NDArray[np.int64]:
     Args:
         array: An Arrow array.
         read: "moment", "time", "number", "mark" or "censored"; or "number format", "date format",
-            "month format", "clock format", "date number" or "offset".
+            "month format", "clock format", "digit format", "date number" or "offset".
         name: The column's name, for the error.
     """
     known = SPELLINGS[read]
@@ -186,6 +190,12 @@ def _number_vote_places(distinct: Any, read: str) -> NDArray[np.int64]:
     return NUMBER_VOTERS[read](np.where(text, np.nan, values))
 
 
+def _digit_places(distinct: Any) -> NDArray[np.int64]:
+    """The vote of each text of digits: a date, else that of its number on times of day: shape [texts]."""
+    dates = vote_on_digit_dates(distinct)
+    return np.where(dates < 0, _number_vote_places(distinct, "clock format"), len(CLOCK_VOTES) + dates)
+
+
 def _places(distinct: Any, known: tuple[str, ...]) -> NDArray[np.int64]:
     """The place of each text in a list, -1 for none."""
     found = pc.index_in(distinct, value_set=pa.array(known, distinct.type))
@@ -200,6 +210,7 @@ PLACES: dict[str, Callable[[Any], NDArray[np.int64]]] = {
     "month format": vote_on_months,
     "censored": vote_on_censored,
     "offset": zones.vote_on_offsets,
+    "digit format": _digit_places,
     **{read: partial(_number_vote_places, read=read) for read in NUMBER_VOTERS},
 }
 """Finds the place of each text among the spellings of a reading, -1 for none."""
