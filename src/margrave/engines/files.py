@@ -216,6 +216,7 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str], owner: str |
         lambda: _read_header(data, shape, head), "a text file with a header, in UTF-8", ENCODING
     )
     check_names(names, head.text)
+    _check_closed(names, head)
     if shape.fault == CELLS:
         constraint = f"a text file in which every row has the header's {shape.cells} cells"
         remedy = (
@@ -260,6 +261,22 @@ def check_names(names: list[str], text: TextFormat) -> None:
             "If the first line is a row, say --no-header; if a remark, remove it; if names, say --header."
         )
         raise InputError(invalid("data", "headed by names, not by numbers", remedy))
+
+
+def _check_closed(names: list[str], head: TextHead) -> None:
+    """Refuse names that go on behind a line end and a separator: most likely a quote of the first line is
+    open, and was closed by one in a row, whose cells would be told as a part of a name.
+
+    Raises:
+        InputError: There is one, and nobody said that these are names.
+    """
+    sets = [{"\n", "\r"}, {head.separator}]
+    if head.text.header is None and any(all(signs & set(name) for signs in sets) for name in names):
+        remedy = (
+            "Close the quotes of the first line, or say that quotes mean nothing: --quote none; if names go "
+            "over several lines, say --header."
+        )
+        raise InputError(invalid("data", "headed by a first line in which every quote is closed", remedy))
 
 
 def _read_rows(data: bytes, shape: Shape, head: TextHead) -> list[Any]:
