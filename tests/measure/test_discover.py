@@ -105,7 +105,8 @@ def test_the_first_marginals_are_unbiased_measurements(tmp_path: Path) -> None:
 def test_a_kind_that_dates_cannot_be_read_as_is_refused_before_anything_is_spent() -> None:
     moments = pa.array([0, 86_400_000_000], pa.timestamp("us"))
     source, _ = open_source(pa.table({"place": ["Bonn", "Celle"], "came": moments}))
-    ledger = Ledger(epsilon=3.0, delta=1e-6, neighbours=Neighbours(), accountant=ZCDP())
+    promise = {"epsilon": 3.0, "delta": 1e-6, "partition_delta": Fraction(1, 4_000_000)}
+    ledger = Ledger(**promise, neighbours=Neighbours(), accountant=ZCDP())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="stored as what it is declared, a time"):
         Curator(source, ledger).discover(Schema((Time(name="came", strict=False),)), ledger.total / 4)
     assert ledger.events == ()

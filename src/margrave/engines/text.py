@@ -1,6 +1,9 @@
 """The shape of a delimited text, checked byte by byte before any reader is trusted with it.
 
-Readers forgive: one that meets a quote nobody closes swallows or drops every row behind it without a word.
+Readers forgive: one that meets a quote nobody closes swallows or drops every row behind it without a word. A
+quote inside a cell that does not begin with one is refused, too. Who writes such a cell may write one that
+begins with a quote as well, which would take all rows up to the next such cell with it: one line of a file
+would decide about the rows of others.
 
 The head of a text file is its encoding and separator, from its first line, which is public (`read_head`).
 Nothing behind the first line decides how a file is read. Where the first line does not look as the declared
@@ -42,7 +45,7 @@ NEXT = np.array(
     [  # other, blank, quote, delimiter, end of line
         [2, 1, 3, 0, 0],  # 0, at the start of a cell
         [2, 1, 6, 0, 0],  # 1, in blanks at its start
-        [2, 2, 2, 0, 0],  # 2, in plain text
+        [2, 2, 6, 0, 0],  # 2, in plain text
         [3, 3, 4, 3, 3],  # 3, in quotes
         [6, 5, 3, 0, 0],  # 4, behind a quote inside them: it closes them, or a second one makes it text
         [6, 5, 6, 0, 0],  # 5, in blanks behind them
