@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from margrave.engines.files import read_file
 from margrave.engines.memory import open_source
 from margrave.engines.opening import open_head
+from margrave.engines.streaming.engine import text_batches
 from margrave.errors import InputError
 from margrave.run.synthesizer import Synthesizer
 from margrave.schema.storage.text import TextFormat
@@ -62,6 +63,35 @@ def test_no_line_takes_those_behind_it_with_it(last: str, rows: int, tmp_path: P
         read(content, tmp_path)
     source = open_source(str(tmp_path / "t.csv"), text=TextFormat(quote="none"))[0]
     assert source.rows().reveal().tolist() == [rows + 1]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("cell", ["a\rb", "a\r\rb", "\r".join("a" * 1000)])
+def test_a_return_within_a_cell_makes_no_rows_of_one(cell: str, end: str, tmp_path: Path) -> None:
+    # `DataFrame.to_csv` writes such a cell without quotes under Python before 3.13.
+    path = tmp_path / "t.csv"
+    usual, content = f"code{end}" + f"b{end}" * 9, f"code{end}" + f"b{end}" * 9 + cell + end
+    text = TextFormat(separator=",")
+    path.write_bytes(usual.encode())
+    assert open_source(str(path), text=text)[0].rows().reveal().tolist() == [9]
+    assert {text_batches(path, text, ("",), piece=piece)[0].rows for piece in range(1, 12)} == {9}
+    path.write_bytes(content.encode())
+    with pytest.raises(InputError, match="whose rows all end alike"):
+        open_source(str(path), text=text)
+    for piece in range(1, 12):
+        with pytest.raises(InputError, match="whose rows all end alike"):
+            text_batches(path, text, ("",), piece=piece)
+    path.write_bytes(content.replace(cell, f'"{cell}"').encode())
+    assert open_source(str(path), text=text)[0].rows().reveal().tolist() == [10]
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\r\n"])
+def test_rows_of_one_column_may_end_otherwise(end: str, tmp_path: Path) -> None:
+    path, text = tmp_path / "t.csv", TextFormat(separator=",")
+    path.write_bytes(f"code{end}a{end}b{end}".encode())
+    assert open_source(str(path), text=text)[0].rows().reveal().tolist() == [2]
+    for piece in range(1, 12):
+        assert text_batches(path, text, ("",), piece=piece)[0].rows == 2
 
 
 def test_names_over_several_lines_are_those_of_the_header_alone(tmp_path: Path) -> None:
