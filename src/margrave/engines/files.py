@@ -275,14 +275,14 @@ def unlike_ends() -> InputError:
 
 
 def _check_closed(names: list[str], head: TextHead) -> None:
-    """Refuse names that go on behind a line end and a separator: most likely a quote of the first line is
-    open, and was closed by one in a row, whose cells would be told as a part of a name.
+    """Refuse names with a separator behind a line end: most likely a quote of the first line is open, and was
+    closed by one in a row, whose cells would be told as a part of a name.
 
     Raises:
         InputError: There is one, and nobody said that these are names.
     """
-    sets = [{"\n", "\r"}, {head.separator}]
-    if head.text.header is None and any(all(signs & set(name) for signs in sets) for name in names):
+    behind = "".join(name.replace("\r", "\n").partition("\n")[2] for name in names)
+    if head.text.header is None and head.separator in behind:
         remedy = (
             "Close the quotes of the first line, or say that quotes mean nothing: --quote none; if names go "
             "over several lines, say --header."
