@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 
 from margrave.engines.files import read_file
 from margrave.engines.memory import open_source
+from margrave.engines.opening import open_head
+from margrave.engines.streaming.engine import text_batches
 from margrave.errors import InputError
 from margrave.run.synthesizer import Synthesizer
+from margrave.schema.storage.text import TextFormat
 
 
 def read(content: str | bytes, folder: Path, name: str = "t.csv", missing: tuple[str, ...] = ("",)) -> Any:
@@ -36,7 +39,7 @@ def read(content: str | bytes, folder: Path, name: str = "t.csv", missing: tuple
         ('\ufeff"a","b"\n1,x\n', {"a": ["1"], "b": ["x"]}),
         ("a, b\n 1 ,\tx y \n", {"a": ["1"], "b": ["x y"]}),
         ('a,b\n"1, 2","x ""y""\nz" \n', {"a": ["1, 2"], "b": ['x "y"\nz']}),
-        ('a,b\n5" pipe,6""\n', {"a": ['5" pipe'], "b": ['6""']}),
+        ('a,b\n"5"" pipe","6"""""\n', {"a": ['5" pipe'], "b": ['6""']}),
         ('"a\nb",c\n1,2\n', {"a\nb": ["1"], "c": ["2"]}),
         ("select,order by\nnull,NA\n", {"select": ["null"], "order by": ["NA"]}),
         ("a,b\n,\n\n1,\n", {"a": [None, "1"], "b": [None, None]}),
@@ -49,6 +52,58 @@ def read(content: str | bytes, folder: Path, name: str = "t.csv", missing: tuple
 @pytest.mark.parametrize("name", ["t.csv", "T.CSV", "t.csv.gz"])
 def test_dialect(content: str, expected: dict[str, list[str]], name: str, tmp_path: Path) -> None:
     assert read(content, tmp_path, name) == expected
+
+
+@pytest.mark.parametrize("rows", [0, 200])
+@pytest.mark.parametrize("last", ['ann,6"', 'ann,a 6" pipe', 'ann,6""'])
+def test_no_line_takes_those_behind_it_with_it(last: str, rows: int, tmp_path: Path) -> None:
+    # With the line 'bob,"x' in front of them all rows would be a part of one cell, which the last one closes.
+    content = "who,what\n" + "cem,y\n" * rows + last + "\n"
+    with pytest.raises(InputError, match="every quote is closed"):
+        read(content, tmp_path)
+    source = open_source(str(tmp_path / "t.csv"), text=TextFormat(quote="none"))[0]
+    assert source.rows().reveal().tolist() == [rows + 1]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("cell", ["a\rb", "a\r\rb", "\r".join("a" * 1000)])
+def test_a_return_within_a_cell_makes_no_rows_of_one(cell: str, end: str, tmp_path: Path) -> None:
+    # `DataFrame.to_csv` writes such a cell without quotes under Python before 3.13.
+    path = tmp_path / "t.csv"
+    usual, content = f"code{end}" + f"b{end}" * 9, f"code{end}" + f"b{end}" * 9 + cell + end
+    text = TextFormat(separator=",")
+    path.write_bytes(usual.encode())
+    assert open_source(str(path), text=text)[0].rows().reveal().tolist() == [9]
+    assert {text_batches(path, text, ("",), piece=piece)[0].rows for piece in range(1, 12)} == {9}
+    path.write_bytes(content.encode())
+    with pytest.raises(InputError, match="whose rows all end alike"):
+        open_source(str(path), text=text)
+    for piece in range(1, 12):
+        with pytest.raises(InputError, match="whose rows all end alike"):
+            text_batches(path, text, ("",), piece=piece)
+    path.write_bytes(content.replace(cell, f'"{cell}"').encode())
+    assert open_source(str(path), text=text)[0].rows().reveal().tolist() == [10]
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\r\n"])
+def test_rows_of_one_column_may_end_otherwise(end: str, tmp_path: Path) -> None:
+    path, text = tmp_path / "t.csv", TextFormat(separator=",")
+    path.write_bytes(f"code{end}a{end}b{end}".encode())
+    assert open_source(str(path), text=text)[0].rows().reveal().tolist() == [2]
+    for piece in range(1, 12):
+        assert text_batches(path, text, ("",), piece=piece)[0].rows == 2
+
+
+def test_names_over_several_lines_are_those_of_the_header_alone(tmp_path: Path) -> None:
+    with_a_row = 'who,"what\nann,5"\nbob,6\n'
+    with pytest.raises(InputError, match="a first line in which every quote is closed") as error:
+        read(with_a_row, tmp_path)
+    assert "ann" not in str(error.value)
+    (tmp_path / "t.csv").write_text(with_a_row)
+    with pytest.raises(InputError, match="a first line in which every quote is closed"):
+        open_head(str(tmp_path / "t.csv"))
+    said = TextFormat(header=True)
+    assert open_head(str(tmp_path / "t.csv"), text=said)[1].dtypes.keys() == {"who", "what\nann,5"}
 
 
 def test_tabs(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ CELLS = {
     "a number": b"1",
     "nothing": b"",
 }
-# Those that are no UTF-8 are broken text in any row, and a line end would begin another row.
+# Those that are no UTF-8, or hold a quote, are broken in any row, and a line end would begin another row.
 for signature in SIGNATURES:
     shown = signature.decode(errors="replace")
-    if signature not in BINARY and shown.isprintable() and "\ufffd" not in shown:
+    if signature not in BINARY and shown.isprintable() and not {"\ufffd", '"'} & set(shown):
         CELLS[f"as {shown}"] = signature + b"x"
 
 

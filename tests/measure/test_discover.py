@@ -22,7 +22,7 @@ from margrave.privacy.accounting.events import GaussianEvent, PartitionEvent
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.run.synthesizer import Synthesizer
-from margrave.schema.columns import Categorical, Integer, Listed, Real
+from margrave.schema.columns import Categorical, Integer, Listed, Real, Time
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
 
@@ -100,6 +100,16 @@ def test_the_first_marginals_are_unbiased_measurements(tmp_path: Path) -> None:
     for marginal in curator.measurements:
         spread = math.sqrt(float((marginal.sigmas**2).sum()))
         assert abs(marginal.values.sum() - ROWS) < 6 * spread
+
+
+def test_a_kind_that_dates_cannot_be_read_as_is_refused_before_anything_is_spent() -> None:
+    moments = pa.array([0, 86_400_000_000], pa.timestamp("us"))
+    source, _ = open_source(pa.table({"place": ["Bonn", "Celle"], "came": moments}))
+    promise = {"epsilon": 3.0, "delta": 1e-6, "partition_delta": Fraction(1, 4_000_000)}
+    ledger = Ledger(**promise, neighbours=Neighbours(), accountant=ZCDP())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="stored as what it is declared, a time"):
+        Curator(source, ledger).discover(Schema((Time(name="came", strict=False),)), ledger.total / 4)
+    assert ledger.events == ()
 
 
 def test_what_is_declared_costs_nothing(tmp_path: Path) -> None:

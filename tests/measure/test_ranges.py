@@ -19,6 +19,8 @@ from margrave.measure.discovery.ranges import (
     reach_to_zero,
     refined_edges,
 )
+from margrave.schema.columns import Integer, Real
+from margrave.schema.schema import Schema
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -177,3 +179,19 @@ def test_small_whole_numbers_keep_cells_of_their_own_below_a_far_end() -> None:
     made = Synthesizer("independent", epsilon=0.3, not_private_test_seed=0).fit(pa.table({"x": values}))
     fine = getattr(made.schema["x"], "fine", ())
     assert {0.0, 1.0, 2.0, 4.0, 8.0} <= set(fine)
+
+
+@pytest.mark.parametrize(
+    ("kind", "lower", "upper", "epsilon"),
+    [(Real, None, 99.5, 3.0), (Real, 5000.5, None, 3.0), (Integer, None, 99, 0.5)],
+)
+def test_where_all_numbers_are_beyond_a_declared_bound_they_are_drawn_at_it(
+    kind: type[Real] | type[Integer], lower: float | None, upper: float | None, epsilon: float
+) -> None:
+    years = np.random.default_rng(0).integers(1950, 2020, 3_000).astype(np.float64)
+    schema = Schema((kind(name="x", lower=lower, upper=upper, strict=False),))
+    run = Synthesizer("independent", epsilon=epsilon, schema=schema, not_private_test_seed=1)
+    column = run.fit(pa.table({"x": years})).schema["x"]
+    assert isinstance(column, Real | Integer)
+    assert lower is None or column.edge_array[0] >= lower
+    assert upper is None or column.edge_array[-1] <= np.nextafter(upper + (kind is Integer), np.inf)

@@ -26,6 +26,7 @@ from margrave.privacy.accounting.events import Event, GaussianEvent, PartitionEv
 from margrave.privacy.ledger.history import Answer
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Neighbours
+from margrave.schema.schema import Schema
 
 __all__ = ["look_at_many"]
 
@@ -175,7 +176,13 @@ def _passing(one: Histogram, other: Histogram, event: PartitionEvent) -> float:
 
 
 def look_at_many(
-    sources: Sequence[Any], neighbours: Neighbours, epsilon: float, *, gdp: bool = True, seed: int = 0
+    sources: Sequence[Any],
+    neighbours: Neighbours,
+    epsilon: float,
+    *,
+    gdp: bool = True,
+    seed: int = 0,
+    declared: Schema | None = None,
 ) -> tuple[list[str], list[str]]:
     """Discover the first of some tables, and hold each look against its event on all neighbours.
 
@@ -186,6 +193,7 @@ def look_at_many(
         epsilon: Of the run.
         gdp: Whether noise is rounded Gaussian.
         seed: Of the noise.
+        declared: What is said about the columns; no column is strict.
 
     Returns:
         The looks, and findings: "read", "error", "sensitivity" or "delta".
@@ -204,7 +212,7 @@ def look_at_many(
         many: Any = ManyTables(sources, looks)
         curator = Curator(many, ledger)
         try:
-            curator.discover(None, ledger.total / 2)
+            curator.discover(declared, ledger.total / 2)
         except FailedError:
             return looks.asked, looks.findings
         looks.compare_marginals(curator.domain.names, neighbours.marginal_l2_squared)

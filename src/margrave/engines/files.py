@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from margrave.engines.sheet_head import SOUND, choose_sheet, read_first_row
 from margrave.engines.streaming.batches import read_guarded
-from margrave.engines.text import CELLS, QUOTES, Shape, TextHead, read_head, shape_of, text_blocks
+from margrave.engines.text import CELLS, ENDS, QUOTES, Shape, TextHead, read_head, shape_of, text_blocks
 from margrave.errors import InputError, MissingExtraError, invalid
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import read_cells
@@ -189,7 +189,9 @@ def _read_text(
     return text_table(data, head, missing, owner), head.text
 
 
-def text_table(data: bytes, head: TextHead, missing: Sequence[str], owner: str | None = None) -> Any:
+def text_table(
+    data: bytes, head: TextHead, missing: Sequence[str], owner: str | None = None, *, whole: bool = True
+) -> Any:
     """A text's rows, below its header, as a pyarrow.Table of dictionary-coded text. **Not private.**
 
     Args:
@@ -197,6 +199,7 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str], owner: str |
         head: How it is written.
         missing: Texts that mean missing.
         owner: Name of the column that says whose row it is; None for none.
+        whole: Whether it is all of a file, so that how its rows end can be told.
 
     Raises:
         InputError: The text is broken. The error holds nothing of its content.
@@ -216,6 +219,7 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str], owner: str |
         lambda: _read_header(data, shape, head), "a text file with a header, in UTF-8", ENCODING
     )
     check_names(names, head.text)
+    _check_closed(names, head)
     if shape.fault == CELLS:
         constraint = f"a text file in which every row has the header's {shape.cells} cells"
         remedy = (
@@ -224,6 +228,8 @@ def text_table(data: bytes, head: TextHead, missing: Sequence[str], owner: str |
             "at the ends of rows."
         )
         raise InputError(invalid("data", constraint, remedy))
+    if shape.fault == ENDS and whole:
+        raise unlike_ends()
     columns = _read_guarded(lambda: _read_rows(data, shape, head), "a text file in UTF-8", ENCODING)
     cells = [
         _normalise_cells(column, name, missing, head.text, owner)
@@ -260,6 +266,28 @@ def check_names(names: list[str], text: TextFormat) -> None:
             "If the first line is a row, say --no-header; if a remark, remove it; if names, say --header."
         )
         raise InputError(invalid("data", "headed by names, not by numbers", remedy))
+
+
+def unlike_ends() -> InputError:
+    """The error about a file of one column in which a return may be the end of a row or a part of a cell."""
+    remedy = "Put cells that hold line ends in quotes, or store the table as Parquet."
+    return InputError(invalid("data", "a text file of one column whose rows all end alike", remedy))
+
+
+def _check_closed(names: list[str], head: TextHead) -> None:
+    """Refuse names with a separator behind a line end: most likely a quote of the first line is open, and was
+    closed by one in a row, whose cells would be told as a part of a name.
+
+    Raises:
+        InputError: There is one, and nobody said that these are names.
+    """
+    behind = "".join(name.replace("\r", "\n").partition("\n")[2] for name in names)
+    if head.text.header is None and head.separator in behind:
+        remedy = (
+            "Close the quotes of the first line, or say that quotes mean nothing: --quote none; if names go "
+            "over several lines, say --header."
+        )
+        raise InputError(invalid("data", "headed by a first line in which every quote is closed", remedy))
 
 
 def _read_rows(data: bytes, shape: Shape, head: TextHead) -> list[Any]:

@@ -1,6 +1,9 @@
 """The shape of a delimited text, checked byte by byte before any reader is trusted with it.
 
-Readers forgive: one that meets a quote nobody closes swallows or drops every row behind it without a word.
+Readers forgive: one that meets a quote nobody closes swallows or drops every row behind it without a word. A
+quote inside a cell that does not begin with one is refused, too. Who writes such a cell may write one that
+begins with a quote as well, which would take all rows up to the next such cell with it: one line of a file
+would decide about the rows of others.
 
 The head of a text file is its encoding and separator, from its first line, which is public (`read_head`).
 Nothing behind the first line decides how a file is read. Where the first line does not look as the declared
@@ -31,18 +34,23 @@ from margrave.engines.streaming.batches import read_guarded
 from margrave.errors import InputError, invalid
 from margrave.schema.storage.text import SEPARATOR_WORDS, TextFormat
 
-SOUND, QUOTES, CELLS = 0, 1, 2
-"""What is wrong: nothing; a quote out of place or never closed; a row with another number of cells."""
+SOUND, QUOTES, CELLS, ENDS = 0, 1, 2, 3
+"""What is wrong: nothing; a quote out of place or never closed; a row with another number of cells; in a file
+of one column rows that end by a line feed and others by a return alone. Some programs put no quotes around a
+cell with a return, which would then be several rows; of two columns or more these are ragged."""
+UNLIKE = 3
+"""Ends of rows by a line feed, 1, and by a return alone, 2."""
 
 START, QUOTED, FAULT = 0, 3, 6
 """Places in `NEXT` that the scan asks for by name."""
 OTHER, BLANK, QUOTE, DELIMITER, END = 0, 1, 2, 3, 4
 """Kinds of bytes, the columns of `NEXT`."""
+LINE_FEED = ord("\n")
 NEXT = np.array(
     [  # other, blank, quote, delimiter, end of line
         [2, 1, 3, 0, 0],  # 0, at the start of a cell
         [2, 1, 6, 0, 0],  # 1, in blanks at its start
-        [2, 2, 2, 0, 0],  # 2, in plain text
+        [2, 2, 6, 0, 0],  # 2, in plain text
         [3, 3, 4, 3, 3],  # 3, in quotes
         [6, 5, 3, 0, 0],  # 4, behind a quote inside them: it closes them, or a second one makes it text
         [6, 5, 6, 0, 0],  # 5, in blanks behind them
@@ -57,7 +65,7 @@ class Shape:
     """What a scan found.
 
     Args:
-        fault: SOUND, QUOTES or CELLS.
+        fault: SOUND, QUOTES, CELLS or ENDS.
         cells: Cells in the first line.
         header: Bytes of the first line, its line end included.
         rows: Rows behind it. Private.
@@ -78,9 +86,10 @@ def shape_of(data: NDArray[np.uint8], delimiter: int, quote: int | None = ord('"
     blanks may follow. In a cell that starts with anything else quotes are plain text, but blanks and then a
     quote is a fault, for nobody can tell which was meant. Empty lines behind the first are no rows.
     """
-    found = np.array([SOUND, 0, -1, 0, 0], dtype=np.int64)
+    found = np.array([SOUND, 0, -1, 0, 0, 0], dtype=np.int64)
     _scan(data, _classify_bytes(delimiter, quote), NEXT, found)
-    return Shape(*(int(part) for part in found))
+    fault, cells, *rest, ends = found.tolist()
+    return Shape(ENDS if (fault, cells, ends) == (SOUND, 1, UNLIKE) else fault, cells, *rest)
 
 
 def last_end(
@@ -92,8 +101,9 @@ def last_end(
         data: The piece.
         delimiter: What parts the cells.
         quote: What cells may stand in; None for nothing.
-        place: Where the scan is, shape [1]: 0 at first, and moved on. A fault ends the piece, and with it the
-            last row: `shape_of` says what is wrong with it.
+        place: Where the scan is, the ends of rows so far, and whether the last was a return, shape [3]: 0 at
+            first, and moved on. A fault ends the piece, and with it the last row: `shape_of` says what is
+            wrong with it.
     """
     return int(_last_end(data, _classify_bytes(delimiter, quote), NEXT, place))
 
@@ -122,7 +132,10 @@ def _end_row(found, cells, length):  # type: ignore[no-untyped-def]  # pragma: n
 
 @njit(cache=True, nogil=True)
 def _scan(data, kinds, following, found):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Fill in [fault, cells of the first line, its bytes, rows, bytes of the longest row]."""
+    """Fill in [fault, cells of the first line, its bytes, rows, bytes of the longest row, ends of rows].
+
+    Ends are 1 for a line feed, 2 for a return with text behind it, and UNLIKE where there are both.
+    """
     # One pass over the bytes with a table of states, since quoting makes it impossible to tell where a row
     # ends by looking at the line end alone.
     start, cells, state = 0, 1, START
@@ -135,6 +148,10 @@ def _scan(data, kinds, following, found):  # type: ignore[no-untyped-def]  # pra
         if state == START and kind == DELIMITER:
             cells += 1
         elif state == START:
+            if data[at] == LINE_FEED:
+                found[5] |= 1
+            elif at + 1 < len(data) and kinds[data[at + 1]] != END:
+                found[5] |= 2
             # An empty line is no row, unless it is the first, which has the names.
             if at > start or found[2] < 0:
                 _end_row(found, cells, at + 1 - start)
@@ -151,12 +168,15 @@ def _last_end(data, kinds, following, place):  # type: ignore[no-untyped-def]  #
     last, state = -1, place[0]
     for at in range(len(data)):
         kind = kinds[data[at]]
+        if place[2] and kind != END:
+            place[1], place[2] = place[1] | 2, 0
         state = following[state, kind]
         if state == FAULT:
             place[0] = START
             return len(data)
         if state == START and kind == END:
-            last = at + 1
+            last, place[2] = at + 1, data[at] != LINE_FEED
+            place[1] |= data[at] == LINE_FEED
     place[0] = state
     return last
 

@@ -53,17 +53,31 @@ def readings(array: Any, read: str = "number", name: str = "") -> tuple[Numbers,
     return numbers, ~np.isnan(numbers)
 
 
+def check_reading(held: str, read: str, name: str) -> None:
+    """Refuse a reading that storage of dates or times does not have. Public: by types alone.
+
+    Args:
+        held: What is stored, one of `READS`.
+        read: As what it is to be read.
+        name: The column's name, for the error.
+
+    Raises:
+        InputError: It is another one than what is stored, a number of its unit, or for dates and moments the
+            other of the two.
+    """
+    if read not in (held, "number") and {held, read} != {"date", "moment"}:
+        constraint = f"stored as what it is declared, a {read}"
+        raise InputError(invalid(f"column {name!r}", constraint, f"It stores a {held}."))
+
+
 def _convert_temporal(values: NDArray[np.int64], held: str, read: str, name: str) -> NDArray[np.int64]:
     """Temporal values of one meaning read as another."""
+    check_reading(held, read, name)
     if read == "number":
         return values
-    if (held, read) == ("moment", "date"):
+    if held == "moment":
         return values // clock.DAY
-    if (held, read) == ("date", "moment"):
-        return np.clip(values, -(clock.MAX_TICKS // clock.DAY), clock.MAX_TICKS // clock.DAY) * clock.DAY
-    raise InputError(
-        invalid(f"column {name!r}", f"stored as what it is declared, a {read}", f"It stores a {held}.")
-    )
+    return np.clip(values, -(clock.MAX_TICKS // clock.DAY), clock.MAX_TICKS // clock.DAY) * clock.DAY
 
 
 def _texts(normal: Any, read: str) -> tuple[NDArray[np.int64], Truths]:

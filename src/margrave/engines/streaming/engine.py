@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from margrave.engines.counts import Counts, PrivateRows, sum_counts
-from margrave.engines.files import text_table
+from margrave.engines.files import text_table, unlike_ends
 from margrave.engines.frames import (
     check_bounds,
     check_most,
@@ -47,7 +47,7 @@ from margrave.engines.streaming.tallies import (
     owner_sizes,
     tally,
 )
-from margrave.engines.text import TextHead, last_end, read_head, shape_of, text_blocks
+from margrave.engines.text import UNLIKE, TextHead, last_end, read_head, shape_of, text_blocks
 from margrave.errors import InputError, invalid
 from margrave.limits import count_cores
 from margrave.schema.columns import Column
@@ -480,7 +480,7 @@ def text_batches(
         # Written to disk once as Parquet: the text is then split, checked and decoded a single time,
         # however often columns are read again.
         for data in _cut_pieces(path, head, piece):
-            table = text_table(data, head, missing, owner)
+            table = text_table(data, head, missing, owner, whole=False)
             if writer is None:
                 writer = pq.ParquetWriter(pa.PythonFile(file, mode="w"), table.schema, compression="lz4")
                 undone.callback(_abandon, writer)
@@ -505,7 +505,7 @@ def _write(writer: Any, table: Any) -> None:
 
 def _cut_pieces(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
     """The file in pieces of whole rows, each headed by the file's first line; one piece at least."""
-    header, rest, place = b"", b"", np.zeros(1, dtype=np.int64)
+    header, rest, place = b"", b"", np.zeros(3, dtype=np.int64)
     separator, quote = ord(head.separator), ord(head.text.quote) if head.text.quote else None
     for block in _read_blocks(path, head, piece):
         end = last_end(np.frombuffer(block, dtype=np.uint8), separator, place, quote)
@@ -528,6 +528,9 @@ def _cut_pieces(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:
         header = header or whole[: shape_of(np.frombuffer(whole, dtype=np.uint8), separator, quote).header]
     if rest or not header:
         yield header + rest
+    cells = shape_of(np.frombuffer(header, dtype=np.uint8), separator, quote).cells
+    if cells == 1 and place[1] == UNLIKE:
+        raise unlike_ends()
 
 
 def _read_blocks(path: Path, head: TextHead, piece: int) -> Iterator[bytes]:

@@ -50,7 +50,9 @@ from margrave.schema.columns import (
     Unknown,
 )
 from margrave.schema.columns.binned import SpeltNumber
+from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.rules import find_ruled
+from margrave.schema.queries import check_reading
 from margrave.schema.schema import Schema, apply_rules
 from margrave.schema.storage.text import ROW_NUMBERS
 
@@ -93,6 +95,7 @@ def declare(stored: tuple[Column, ...], declared: Schema | None) -> Schema:
 
     Raises:
         SchemaError: A declared column is not in the table.
+        InputError: One is declared to be what its storage of dates or times cannot be read as.
     """
     if declared is None:
         return Schema(tuple(map(_leave_out_row_numbers, stored)))
@@ -121,6 +124,9 @@ def _as_stored(column: Column, stored: Column) -> Column:
     A `Real` without bounds is profiled anyhow. Between declared bounds texts are read as usual where other
     ones are an error.
     """
+    own = take_own(column)
+    if isinstance(own, Binned) and isinstance(stored, Temporal):
+        check_reading(stored.read, own.read, column.name)  # or a look would, once others are paid for
     if not isinstance(stored, Unknown):
         return column
     if isinstance(column, Boolean) and column.spelling == "":

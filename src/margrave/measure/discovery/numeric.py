@@ -437,7 +437,8 @@ class NumericDiscovery:
         if stop - start <= FEW_OCTAVES and first[start] * first[stop] > 0:
             lower, upper = self._ends()
             place = max(float(first[start]), lower), min(float(first[stop]), upper)
-            coarse, counts, (start, stop) = self._closer(*place, whole, counts[start:stop].sum())
+            if place[0] < place[1]:  # else all numbers that were found are beyond a declared bound
+                coarse, counts, (start, stop) = self._closer(*place, whole, counts[start:stop].sum())
         coarse, counts, (start, stop) = reach_to_zero(coarse, counts, (start, stop))
         lower, upper = self._declared_bounds(float(coarse[start]), float(coarse[stop]), whole)
         near = 1.0 if whole else nearest(first, noisy, sigma, Z_BOUNDS)
@@ -454,7 +455,7 @@ class NumericDiscovery:
         fineness = choose_fineness(rows, self._sigma())
         edges = refined_edges(lower, upper, whole, near, fineness, inner)
         step = multiples.step or float(whole)
-        if step > 0 and inner[1] - inner[0] <= most * step:
+        if step > 0 and 0 < inner[1] - inner[0] <= most * step:
             edges = np.union1d(on_steps(edges, step), on_steps(steps_between(*inner, step), step))
         elif step > 1:
             edges = on_steps(edges, step)

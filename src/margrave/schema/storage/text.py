@@ -387,7 +387,8 @@ class TextFormat:
         encoding: A Python codec such as "utf-8", "cp1252", "latin-1" or "utf-16". None means what the byte
             order mark says, and UTF-8 where there is none.
         header: Whether the first line names the columns. None means that it does, but that a name which is a
-            number is refused, since the line is then most likely a row; True takes any names.
+            number, or has a separator behind a line end, is refused, since it is then most likely (a part of)
+            a row; True takes any names.
         names: Names of the columns of a file without a header; c1, c2, ... by default. An Excel file without
             a header needs them.
         decimal: Decimal mark of numbers, "." or ",".
