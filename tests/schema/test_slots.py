@@ -1,27 +1,38 @@
-"""Column classes have slots in a way that every supported Python can inherit from."""
+"""Moments that say what other columns say, drawn inside their bins and not at the ends of these."""
 
 from __future__ import annotations
 
-from margrave.schema.columns import Column
-from margrave.schema.schema import COLUMN_KINDS
+import numpy as np
+import pyarrow as pa
+
+from margrave.schema.columns import Categorical, Moment
+from margrave.schema.constraints.rules import DatePart
+from margrave.schema.encode import decode
+from margrave.schema.encoded import Encoded
+from margrave.schema.schema import Schema
+from margrave.schema.storage.clock import DAY
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+BEGIN = 19_450 * DAY
+EDGES = tuple(BEGIN + int(day * DAY) + 357_143 for day in (0.0, 2.643, 5.286, 7.929, 10.571, 13.214))
+SECOND = 1_000_000
 
 
-def test_no_column_has_an_attribute_dictionary() -> None:
-    for kind in COLUMN_KINDS.values():
-        assert not any("__dict__" in vars(base) for base in kind.__mro__), f"{kind}: slots=True"
+def draw(grids: tuple[tuple[float, float], ...] = ()) -> pa.Table:
+    """Rows in bins that end in the middle of days, and on days of the week that are drawn apart."""
+    rng = np.random.default_rng(0)
+    weights = (1.0,) * (len(EDGES) - 1)
+    moment = Moment(name="at", edges=EDGES, weights=weights, missing=False, grids=grids)
+    day = Categorical(name="day", values=DAYS, missing=False)
+    rule = DatePart("day", "at", "weekday", tuple((name, place) for place, name in enumerate(DAYS)))
+    schema = Schema((moment, day), (rule,))
+    rows = 20_000
+    codes = {"at": rng.integers(0, 5, rows), "day": rng.integers(0, 7, rows)}
+    return decode(Encoded(schema.domain, codes, rows), schema, rng=rng)
 
 
-def test_of_several_bases_at_most_one_has_generated_slots() -> None:
-    """Python 3.10 repeats inherited slots in `dataclass(slots=True)`: two bases with it share no subclass.
-
-    Newer versions do not mind. That a frozen class uses it shows by the `__getstate__` that it then gets.
-    """
-    pending, found = [Column], set()
-    while pending:
-        kind = pending.pop()
-        found.add(kind)
-        pending += [sub for sub in kind.__subclasses__() if sub.__module__.startswith("margrave")]
-        several = [base for base in kind.__bases__ if issubclass(base, Column)]
-        generated = [base for base in several if "__getstate__" in vars(base)]
-        assert len(generated) <= 1, kind
-    assert len(found) > len(COLUMN_KINDS)
+def test_moments_that_a_weekday_moves_are_not_drawn_at_the_ends_of_bins() -> None:
+    drawn = draw(grids=((float(SECOND), 1.0),))
+    ticks = np.array(drawn["at"].cast(pa.int64()))
+    assert np.unique(ticks, return_counts=True)[1].max() <= 5
+    assert (ticks % SECOND == 0).all()
