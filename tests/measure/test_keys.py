@@ -88,7 +88,9 @@ def test_amounts_that_are_often_0_are_no_keys_though_the_others_are_all_differen
     pay = np.where(rng.random(6_000) < 0.15, 0, rng.permutation(900_000)[:6_000] + 1)
     table = pa.table({"pay": pay, "number": rng.permutation(6_000) + 1})
     for epsilon in (0.3, 1.0):
-        synthesis = Synthesizer("independent", epsilon=epsilon, delta=1e-9, not_private_test_seed=0).fit(table)
+        synthesis = Synthesizer("independent", epsilon=epsilon, delta=1e-9, not_private_test_seed=0).fit(
+            table
+        )
         found, number = synthesis.schema["pay"], synthesis.schema["number"]
         assert isinstance(found, Integer)
         assert isinstance(number, Integer)

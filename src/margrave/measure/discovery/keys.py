@@ -41,8 +41,8 @@ MIN_DISTINCT_SHARE = 0.9
 SURE_SHARE = 0.5
 """Different values a row of which there have to be more for certain. Not measured."""
 CROWD, MIN_CROWD = 4.0, 0.02
-"""Standard deviations of the noise, and share of the rows, by which a cell holds more rows than numbers for these
-to be evidently the same number in several rows: amounts that are mostly different and often 0 are no keys. Not
+"""Standard deviations of the noise, and share of the rows, by which a cell holds more rows than numbers for
+these to be evidently the same in several rows: amounts that are mostly different and often 0 are no keys. Not
 measured."""
 MIN_NUMBERS = 0.1
 """Whole numbers in range a row from which they may be keys that come back: where there are fewer, draws take
