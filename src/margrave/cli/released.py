@@ -215,7 +215,8 @@ def _drawing_notes(column: Column) -> list[str]:
     if isinstance(column, Listed) and column.patterns and not has_new_keys(column):
         found.append(
             f"{column.name!r}: texts that are not frequent fell back to "
-            f"{_count_of(column.patterns, 'pattern')}, of which texts are made up; one may be a real one by chance"
+            f"{_count_of(column.patterns, 'pattern')}, of which texts are made up; one may be a real one by "
+            "chance"
         )
     return found
 

@@ -416,8 +416,11 @@ def _draw_beyond(
         above, under = above & (part > 0), under & (part < 0)
         low = base + np.where(part >= last, max(last, 0.0), 0.0)
         high = base + np.where(part < first, min(first, 0.0), 0.0)
-    low = np.where(above, np.where(low < edges[-1], low, np.minimum(low, base)), edges[0])
-    high = np.where(under, np.where(high > edges[0], high, np.maximum(high, base)), edges[-1])
+    # Where not even the base is in the column's range, anything of the range will do.
+    low = np.where(low < edges[-1], low, base)
+    high = np.where(high > edges[0], high, base)
+    low = np.where(above & (low < edges[-1]), low, edges[0])
+    high = np.where(under & (high > edges[0]), high, edges[-1])
     rows = np.flatnonzero(above | under)
     # Of whole numbers the next one; of others just above, so that none is 0 where the base is.
     whole = isinstance(column.own, Whole)
