@@ -52,7 +52,7 @@ def others(rows: int = ROWS) -> pd.DataFrame:
             "hundreds": rng.integers(1, 24, rows) * 100,
             "year": rng.integers(1930, 2024, rows),
             "pounds": np.clip(rng.normal(175, 40, rows), 80, 400).astype(int),
-            "number": rng.integers(1, 2401, rows),
+            "ticket": rng.integers(1, 2401, rows),
             "room": rng.integers(1, 21, rows) * 100 + rng.integers(1, 41, rows),
             "day": rng.integers(1, 13, rows) * 100 + rng.integers(1, 31, rows),
             "energy": np.clip(rng.normal(1900, 350, rows), 600, 2400).astype(int),
@@ -111,7 +111,7 @@ def test_parts_and_delays_are_told_over_midnight_too(found: Any) -> None:
 def test_other_numbers_stay_numbers() -> None:
     for epsilon in (1.0, 10.0):
         synthesis = fit(others(), epsilon)
-        assert {f"times of day of {name}" for name in ("number", "room", "energy")} < set(asked(synthesis))
+        assert {f"times of day of {name}" for name in ("ticket", "room", "energy")} < set(asked(synthesis))
         assert {type(own_of(synthesis, name)) for name in others()} == {Integer}
 
 
@@ -203,6 +203,8 @@ def test_the_range_decides_whether_it_is_asked() -> None:
     for ends in ((0, 512), (-8, 2048), (1990, 2025), (0, 8192)):
         assert price(ends) == 0
     assert price((0, 2048), column=Real(name="n")) == 0
+    # Its name, which is public, says that a number is none.
+    assert price((0, 2048), column=Integer(name="incident_code")) == 0
 
 
 def test_no_less_noise_is_bought_than_is_needed_and_none_where_noise_would_hide_it() -> None:

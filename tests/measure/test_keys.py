@@ -83,6 +83,22 @@ def test_numbers_that_come_back_are_no_keys_by_chance() -> None:
     assert KeyCounts((1,), np.array([2_100.0]), 382.0).are_distinct(2_139.0, 60.0)
 
 
+def test_amounts_that_are_often_0_are_no_keys_though_the_others_are_all_different() -> None:
+    rng = np.random.default_rng(0)
+    pay = np.where(rng.random(6_000) < 0.15, 0, rng.permutation(900_000)[:6_000] + 1)
+    table = pa.table({"pay": pay, "number": rng.permutation(6_000) + 1})
+    for epsilon in (0.3, 1.0):
+        synthesis = Synthesizer("independent", epsilon=epsilon, delta=1e-9, not_private_test_seed=0).fit(
+            table
+        )
+        found, number = synthesis.schema["pay"], synthesis.schema["number"]
+        assert isinstance(found, Integer)
+        assert isinstance(number, Integer)
+        assert (found.unique, number.unique) == (False, True)
+        drawn = np.array(synthesis.sample_arrow()["pay"])
+        assert 0.1 < (drawn == 0).mean() < 0.2
+
+
 def test_wide_noise_decides_nothing() -> None:
     found = KeyCounts((1, 2), np.array([1000.0, 0.0]), 7000.0)
     assert not found.are_distinct(1000.0, 1.0)

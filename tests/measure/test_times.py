@@ -248,9 +248,10 @@ def place(rule: CalendarRule) -> tuple[float, ...]:
     return (float("rung" in rule.dates),)
 
 
-def pick(*agreed: float, differ: float = 0.0, sigma: float = 10.0) -> list[str]:
+def pick(*agreed: float, differ: float = 0.0, sigma: float = 10.0, commonest: float = 0.0) -> list[str]:
     noisy = np.array([[float(one), 1000.0 - one + differ, 0.0] for one in agreed])
-    return [rule.words for rule in choose_rules(RULES[: len(agreed)], noisy, sigma, place)]
+    found = choose_rules(RULES[: len(agreed)], noisy, sigma, place, {"stay": commonest})
+    return [rule.words for rule in found]
 
 
 def test_of_rules_as_good_dates_come_first() -> None:
@@ -266,8 +267,39 @@ def test_a_rule_has_to_hold_in_nearly_all_rows_and_beyond_the_noise() -> None:
     assert pick(1000, sigma=200.0) == []
     # What is told of the share is between 0 and 1, whatever noise does.
     noisy = np.array([[1100.0, -80.0, 0.0]])
-    (found,) = choose_rules(RULES[:1], noisy, 30.0, place)
+    (found,) = choose_rules(RULES[:1], noisy, 30.0, place, {})
     assert found.found == (1.0, 0.0294)
+
+
+def test_a_number_that_is_mostly_the_same_needs_more_than_dates_that_say_that_value_throughout() -> None:
+    assert pick(940, commonest=0.94) == []
+    assert pick(970, commonest=0.94, sigma=20.0) == []
+    assert pick(985, commonest=0.94) != []
+    assert pick(940, commonest=0.8) != []
+
+
+def fires(rows: int) -> pa.Table:
+    """Calls, and arrivals and ends in minutes and hours after them; few are hurt."""
+    rng = np.random.default_rng(0)
+    call = 1_700_000_000 + rng.integers(0, 365 * 86_400, rows)
+    sent = call + rng.gamma(2.0, 25.0, rows).astype(np.int64) + 3
+    came = sent + rng.gamma(4.0, 75.0, rows).astype(np.int64) + 40
+    left = came + rng.gamma(1.3, 1500.0, rows).astype(np.int64) + 60
+    times = {"call": call, "sent": sent, "came": came, "left": left}
+    moments = {name: (own * 1_000_000).astype("datetime64[us]") for name, own in times.items()}
+    hurt = rng.choice(4, rows, p=[0.94, 0.045, 0.01, 0.005])
+    return pa.table({**moments, "hour": call // 3600 % 24, "response": came - call, "hurt": hurt})
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_times_between_dates_that_one_codes_are_asked_and_years_between_them_are_not(seed: int) -> None:
+    synthesis = Synthesizer("independent", epsilon=3.0, delta=1e-9, not_private_test_seed=seed)
+    rules = [one for one in synthesis.fit(fires(10_000)).schema.rules if isinstance(one, CalendarRule)]
+    told = {rule.number: rule for rule in rules}
+    assert set(told) == {"hour", "response"}
+    response = told["response"]
+    assert isinstance(response, Elapsed)
+    assert (response.since, response.until, response.unit) == ("call", "came", "seconds")
 
 
 def test_a_rule_whose_column_turns_out_to_be_of_another_kind_is_left_out() -> None:

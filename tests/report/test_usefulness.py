@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import sys
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 
@@ -16,11 +17,13 @@ from numpy.typing import NDArray
 from page_checks import check
 
 from command_line import call, write_csv
+from margrave.privacy.accounting.events import PartitionEvent
 from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.report import render
 from margrave.report.html import Level
 from margrave.report.release.advice import headline, list_findings, list_steps
+from margrave.report.release.record import describe_texts
 from margrave.report.release.usefulness import Usefulness, judge_release
 from margrave.schema.columns import Categorical, Column, Integer, Relative
 from margrave.schema.domain import Clique
@@ -85,6 +88,30 @@ def test_a_column_of_one_value_says_nothing() -> None:
     assert state_of(letters("a"), [3600, 400, 0, 0]) == "clear"
     missing = dataclasses.replace(letters("a"), missing=True)
     assert state_of(missing, [10, 10, 10, 10, 3960]) == "one"
+
+
+def test_a_column_of_made_up_texts_of_one_pattern_is_one_of_keys() -> None:
+    column = Categorical(name="a", values=("none",), patterns=("MRN[0-9]{6}",), missing=False)
+    assert state_of(column, [10, 3990]) == "keys"
+    assert state_of(column, [3990, 10]) == "one"
+    assert state_of(column, [1000, 3000]) == "clear"
+    alone = Categorical(name="a", values=("none",), prefixes=("MRN",), endings=("",), missing=False)
+    assert state_of(alone, [10, 3990]) == "one"
+    use = judge_release(build((column,), [noisy(("a",), [10, 3990])]), None)
+    (said,) = (one for one in list_findings(use) if "keys" in one)
+    assert said == "1 column taken for keys, with new values that go with nothing else: a."
+    assert not any("one value" in one for one in list_findings(use))
+
+
+def test_thresholds_of_texts_are_in_rows_and_columns_are_counted_once() -> None:
+    release = build((letters("a"),), [noisy(("a",), EVEN)])
+    plain = [("values of a", 263), ("values of b", 263), ("shapes of a", 415)]
+    events = [PartitionEvent(what, 1, Fraction(50), most, Fraction(1, 10**6)) for what, most in plain]
+    together = "values of 2 columns of text together"
+    events.append(PartitionEvent(together, 10**6, Fraction(50), 46_758, Fraction(1, 10**6)))
+    said = str(describe_texts(dataclasses.replace(release, events=tuple(events))))
+    assert "2 columns of text were searched" in said
+    assert "(47 to 415 rows here)" in said
 
 
 def test_a_column_that_keeps_its_distance_to_another_is_not_one_of_one_value() -> None:

@@ -16,6 +16,8 @@ from margrave.cli.options import Estimator
 from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
+
     from margrave.protocols import Model
     from margrave.release import Guarantee, Release
     from margrave.run.synthesis import Synthesis
@@ -196,7 +198,8 @@ def _drawing_notes(column: Column) -> list[str]:
     found = list[str]()
     if isinstance(column, Listed) and column.stems:
         found.append(
-            f"{column.name!r}: codes that are not frequent fell back to {len(column.stems)} beginnings; "
+            f"{column.name!r}: codes that are not frequent fell back to "
+            f"{_count_of(column.stems, 'beginning')}; "
             "these stand alone, or what follows is made up"
         )
     if isinstance(column, Listed) and has_new_keys(column):
@@ -211,10 +214,16 @@ def _drawing_notes(column: Column) -> list[str]:
         )
     if isinstance(column, Listed) and column.patterns and not has_new_keys(column):
         found.append(
-            f"{column.name!r}: texts that are not frequent fell back to {len(column.patterns)} patterns, "
-            "of which texts are made up; one may be a real one by chance"
+            f"{column.name!r}: texts that are not frequent fell back to "
+            f"{_count_of(column.patterns, 'pattern')}, of which texts are made up; one may be a real one by "
+            "chance"
         )
     return found
+
+
+def _count_of(parts: Sized, word: str) -> str:
+    """How many there are of something, in words."""
+    return f"{len(parts)} {word}" if len(parts) == 1 else f"{len(parts)} {word}s"
 
 
 def sample(

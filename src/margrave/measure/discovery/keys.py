@@ -40,6 +40,10 @@ MIN_DISTINCT_SHARE = 0.9
 """Different values a row from which a column holds keys."""
 SURE_SHARE = 0.5
 """Different values a row of which there have to be more for certain. Not measured."""
+CROWD, MIN_CROWD = 4.0, 0.02
+"""Standard deviations of the noise, and share of the rows, by which a cell holds more rows than numbers for
+these to be evidently the same in several rows: amounts that are mostly different and often 0 are no keys. Not
+measured."""
 MIN_NUMBERS = 0.1
 """Whole numbers in range a row from which they may be keys that come back: where there are fewer, draws take
 nearly all of them anyhow. Not measured."""
@@ -115,7 +119,8 @@ def find_keys(column: Binned, source: Source, gaussian: Gaussian, rho: Fraction,
         return source.repeats(column.name, steps, column.read).reveal()
 
     found = count_keys(column.name, gaussian, rho, steps, count)
-    if found.are_distinct(rows, spread):
+    crowd = float((weights - widths).max())
+    if found.are_distinct(rows, spread) and crowd < max(CROWD * column.noise, MIN_CROWD * rows):
         return dataclasses.replace(column, unique=True)
     if not shared:
         return column

@@ -234,6 +234,7 @@ def price_clock(
     """
     lower, upper = ends
     may_be = lower >= 0 and CLOCK_ENDS[0] <= upper <= CLOCK_ENDS[1] and upper - lower >= CLOCK_WIDTH
+    may_be &= not NUMBER_WORDS.intersection(split_words(column.name)[-1:])
     most_noise = MAX_NOISE if isinstance(column, Integer) and may_be else 0.0
     return _price_votes(unit, rows, sigma, most_noise)
 
@@ -464,6 +465,8 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     return Integer(name=name, missing=missing, mark=mark, spelling=spelling, censored=censored, strict=False)
 
 
+NUMBER_WORDS = frozenset(("code", "id", "no", "nr", "num", "number"))
+"""Last words of the names of columns whose whole numbers are no times of day, whatever their digits are."""
 CODE_WORDS = frozenset(
     ("id", "zip", "zipcode", "postcode", "plz", "postleitzahl", "fips", "naics", "sic", "isco", "icd")
 )

@@ -71,7 +71,10 @@ def list_findings(use: Usefulness) -> tuple[str, ...]:
         _columns_finding(use.in_state("one"), "one value holds nearly all rows, or nearly all are missing"),
         _columns_finding(use.in_state("unmeasured"), "nothing was measured, so nothing is known"),
         _names_finding(use.left_out, "left out, as texts of which nothing can be told"),
-        _names_finding(use.keys, "taken for keys, with new values that go with nothing else"),
+        _names_finding(
+            (*use.keys, *(column.name for column in use.in_state("keys"))),
+            "taken for keys, with new values that go with nothing else",
+        ),
         _pairs_finding(use),
         _lost_finding(use),
     )
@@ -224,6 +227,7 @@ STATES = {
     "other": "most rows are in “(other)”",
     "clamped": "cut off by its bounds",
     "one": "one value",
+    "keys": "keys",
     "unmeasured": "not measured",
 }
 HEADS = ("Column", "Verdict", "Rows whose value stands out", "Noise", "In “(other)”", "In the end bins")

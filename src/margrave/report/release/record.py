@@ -234,14 +234,17 @@ def list_identifiers(release: Release) -> Markup:
 def describe_texts(release: Release) -> str:
     """What becomes of text whose values were not declared."""
     searches = [event for event in release.events if isinstance(event, PartitionEvent)]
-    limits = [event.threshold for event in searches]
-    if not limits:
+    if not searches:
         return (
             "No text was searched for values: every text column was declared, or is an identifier. No words "
             "of the private table can reappear."
         )
+    # A search in several columns at once counts parts of a row by weights: its threshold is not in rows.
+    plain = min(event.l2_squared for event in searches)
+    limits = [math.ceil(event.threshold / math.sqrt(event.l2_squared / plain)) for event in searches]
     low, high = min(limits), max(limits)
-    number = len({event.what for event in searches})
+    alone = {event.what for event in searches if event.l2_squared == plain}
+    number = len({what for what in alone if what.startswith("values of ")} or alone)
     columns = "1 column of text was" if number == 1 else f"{count(number)} columns of text were"
     between = count(low) if low == high else f"{count(low)} to {count(high)}"
     return (

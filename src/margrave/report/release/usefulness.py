@@ -54,7 +54,8 @@ class ColumnUse:
     Args:
         name: Of the column.
         state: "clear", "noise" (lost in the noise), "other" (most rows are in "(other)"), "clamped" (an end
-            of its bounds holds far too many rows), "one" (one value) or "unmeasured".
+            of its bounds holds far too many rows), "one" (one value), "keys" (nearly all rows have made-up
+            texts of one beginning or pattern) or "unmeasured".
         seen: Share of the rows whose value stands out of the noise.
         noise: Expected distance between the released and the private shares, half the sum over the values.
         other: Share of the rows in "(other)"; None where there is no such value.
@@ -258,7 +259,7 @@ def _judge_column(column: Column, estimate: Estimate | None, rows: float, declar
     elif _is_clamped(column, clear, declared):
         state = "clamped"
     elif _has_one_value(column, clear):
-        state = "one"
+        state = "keys" if _has_made_up(column, clear) else "one"
     return ColumnUse(column.name, state, seen, noise, other, ends, declared)
 
 
@@ -273,6 +274,15 @@ def _has_one_value(column: Column, clear: NDArray[np.float64]) -> bool:
     if held < 1 - ONE_VALUE:
         return True
     return not isinstance(column, Relative) and float(present.max()) >= ONE_VALUE * held
+
+
+def _has_made_up(column: Column, clear: NDArray[np.float64]) -> bool:
+    """Whether nearly all rows share codes that each stand for many made-up texts."""
+    if not isinstance(column, Listed) or column.values is None:
+        return False
+    first, drawn = len(column.values), [bool(shape) for shape in (*column.rests, *column.patterns)]
+    made_up = float(clear[first : first + len(drawn)][drawn].sum())
+    return made_up >= ONE_VALUE * float(clear[: column.present].sum()) > 0.0
 
 
 def _share_of_ends(column: Column, clear: NDArray[np.float64]) -> float | None:

@@ -56,6 +56,9 @@ UUID_SHAPE = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 HEX_CLASS = re.compile(r"\[0-9[aA]-[fF]\]")
 HEX = {"[0-9a-f]": re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]+"), "[0-9A-F]": None}
 HEX["[0-9A-F]"] = re.compile(r"(?=.*[0-9])(?=.*[A-F])[0-9A-F]+")
+NUMBERED = re.compile(r"[A-Fa-f]{1,3}[0-9]+")
+"""A few letters and a number behind them, F24000317, are a code even where all letters are hexadecimal
+digits: of random ones, 8 long, 1 in 36 is so."""
 RUNS = re.compile(r"[0-9]+|[A-Z]+|[a-z]+|.", re.DOTALL)
 
 Signs = tuple[str, ...]
@@ -81,7 +84,12 @@ def shape_of(text: str) -> str:
     if UUID.fullmatch(text):
         return UUID_SHAPE
     for name, pattern in HEX.items():
-        if len(text) >= LEAST_HEX and pattern is not None and pattern.fullmatch(text):
+        if (
+            len(text) >= LEAST_HEX
+            and not NUMBERED.fullmatch(text)
+            and pattern is not None
+            and pattern.fullmatch(text)
+        ):
             return f"{name}{{{len(text)}}}"
     kept = first if first <= LONGEST_HEAD else 0
     head = "".join(_literal(sign) for sign in text[:kept])

@@ -30,6 +30,9 @@ ROUNDS = 4
 DECIMAL = re.compile(r"decimal\d*\((\d+), (-?\d+)\)", re.IGNORECASE)
 CLOCK = re.compile(r"(?:timestamp|datetime|datetime64|duration|timedelta64|time32|time64)[\[(](s|ms)\b", re.I)
 WHOLE_DTYPE = re.compile(r"(?:arrow\[)?u?int\d+\]?", re.IGNORECASE)
+WIDE_QUOTIENT = 4.0
+"""How many times its lower edge the upper edge of a quotient's last cell is from which its rows lie in it as
+the column itself is distributed, and not evenly. Not measured."""
 SINGLE_PRECISION_DTYPES = ("float", "float32", "arrow[float]")
 SINGLE_ROUNDING = 2.0**-21
 """What sums may be off by where a number has single precision, over the largest bound."""
@@ -339,6 +342,8 @@ def _relative(column: Relative, codes: Codes, base: Drawn, dtype: str, rng: np.r
         absent = base.absent
     part = _draw_parts(coded, column, base.numbers, rng)
     numbers = _combine_parts(column, part, base.numbers)
+    if not isinstance(column.own, Temporal):
+        numbers = _draw_beyond(column, numbers, part, base.numbers, rng)
     if isinstance(column.own, Time) and not (column.keeps_order or column.stays_below):
         numbers = numbers % DAY  # some are on the other side of midnight, as the differences say
     numbers = _round_to_grid(column, numbers, part, rng)
@@ -383,6 +388,48 @@ def _combine_parts(column: Relative, part: NDArray[Any], base: NDArray[Any]) -> 
     if isinstance(column.own, Whole) and numbers.dtype.kind == "f":
         numbers = np.clip(np.rint(numbers), -(2.0**62), 2.0**62).astype(np.int64)
     return numbers
+
+
+def _draw_beyond(
+    column: Relative,
+    numbers: NDArray[Any],
+    part: NDArray[Any],
+    base: NDArray[Any],
+    rng: np.random.Generator,
+) -> NDArray[Any]:
+    """The numbers, but those that a difference or quotient leads out of the column's range are drawn from the
+    column's own cells, on the same side of the base.
+
+    An end cell has all rows beyond it as well, and that of a quotient those whose base is 0. It says no more
+    than a side; taken as it stands, most of its rows would be the end of the column's range.
+    """
+    cells = np.asarray(column.part.edges if column.part.fine is None else column.part.fine, dtype=np.float64)
+    first, last = float(cells[1]), float(cells[-2])
+    base = column.comparison.base_in_unit(base).astype(np.float64)
+    edges, running = running_weights(column.own)
+    above, under = numbers > column.own.upper, numbers < column.own.lower
+    if column.how == "quotient":
+        wide = (part >= last) & ((cells[-1] >= WIDE_QUOTIENT * last) | (base == 0.0))
+        above = (above & (part >= 1.0) | wide) & (last > 0.0) & (base >= 0.0)
+        under, low, high = np.zeros_like(above), base * np.where(part >= last, last, 1.0), base
+    else:
+        above, under = above & (part > 0), under & (part < 0)
+        low = base + np.where(part >= last, max(last, 0.0), 0.0)
+        high = base + np.where(part < first, min(first, 0.0), 0.0)
+    # Where not even the base is in the column's range, anything of the range will do.
+    low = np.where(low < edges[-1], low, base)
+    high = np.where(high > edges[0], high, base)
+    low = np.where(above & (low < edges[-1]), low, edges[0])
+    high = np.where(under & (high > edges[0]), high, edges[-1])
+    rows = np.flatnonzero(above | under)
+    # Of whole numbers the next one; of others just above, so that none is 0 where the base is.
+    whole = isinstance(column.own, Whole)
+    low = np.where(above, np.floor(low) + 1.0 if whole else np.nextafter(low, np.inf), low)
+    start, end = np.interp(low[rows], edges, running), np.interp(high[rows], edges, running)
+    drawn = np.interp(start + rng.random(len(rows)) * (end - start), running, edges)
+    found: NDArray[Any] = numbers.copy()
+    found[rows] = np.floor(drawn) if whole else drawn
+    return found
 
 
 def _round_to_grid(

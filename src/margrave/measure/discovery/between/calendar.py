@@ -89,6 +89,9 @@ APART = 0.5
 GAP, SPREAD_GAP = 0.5, 0.2
 """Greatest distance of a number's mean from the time between two dates by chance, as a share of itself and of
 the spread of that time: released dates are wide where numbers are few."""
+MOST_BY_CHANCE = 0.7
+"""Share of the rows in which a number is the time between two dates by chance from which nothing is asked.
+Not measured."""
 MIN_VALUES = 3.0
 """A number of fewer different values is no part of a date but what its name says: anything would tell it."""
 
@@ -272,7 +275,11 @@ class Calendar:
             later = sum(isinstance(schema[name], Relative) for name in rule.dates)
             return sum(one.clock for one in own), later, float(own[-1].instants.days.mean())
 
-        found = choose_rules(rules, noisy, sigma, place)
+        numbers = self._draw_numbers(schema, ())
+        # What a name says needs no such proof.
+        unnamed = [one for one in numbers if not list_named_parts(one[0])]
+        commonest = {name: _share_of_commonest(drawn) for name, drawn in unnamed}
+        found = choose_rules(rules, noisy, sigma, place, commonest)
         return Schema(schema.columns, (*schema.rules, *found))
 
     def _ask_days(
@@ -448,39 +455,71 @@ def _list_units(one: _Dates, two: _Dates) -> list[str]:
 
 
 def _list_gaps(schema: Schema, dates: Sequence[_Dates]) -> list[tuple[str, str, str, Array]]:
-    """Two dates of which one is coded by the other, a unit, and drawn times between them, in order.
+    """Two dates that are coded by one another or by the same one, a unit, and drawn times between, in order.
 
-    What is released of their difference says more than the times by chance.
+    What is released of their differences says more than the times by chance.
     """
     found = []
     known = {one.name: one for one in dates}
-    for column in schema.columns:
-        if not isinstance(column, Relative) or column.others or column.how != "difference":
+    coded = {one.name: _add_gaps(schema, one, known, place) for place, one in enumerate(dates)}
+    for since, until in permutations(dates, 2):
+        (base, first), (other, last) = coded[since.name], coded[until.name]
+        if base != other or since.read != until.read:
             continue
-        own, base = known.get(column.name), known.get(column.base)
-        if own is None or base is None or own.read != base.read or not column.part.weights:
-            continue
-        gaps = draw_overall(column.part, DRAWS, np.random.default_rng(0)).astype(np.int64)
-        first = np.zeros_like(gaps) if own.daily else base.numbers.astype(np.int64)
-        start, end = (Instant.of(one, own.clock, own.daily) for one in (first, first + gaps))
-        for since, until, ends in ((base, own, (start, end)), (own, base, (end, start))):
-            for unit in _list_units(own, base):
-                told = np.asarray(count_units(*ends, unit, np.floor_divide), dtype=np.float64)
-                found.append((since.name, until.name, unit, np.sort(told)))
+        begin = np.zeros_like(first) if since.daily else known[base].numbers.astype(np.int64)
+        start, end = (Instant.of(begin + one, since.clock, since.daily) for one in (first, last))
+        for unit in _list_units(since, until):
+            told = np.asarray(count_units(start, end, unit, np.floor_divide), dtype=np.float64)
+            found.append((since.name, until.name, unit, np.sort(told)))
     return found
+
+
+def _add_gaps(
+    schema: Schema, date: _Dates, known: Mapping[str, _Dates], place: int
+) -> tuple[str, NDArray[np.int64]]:
+    """The date that a date is coded by in the end, itself where by none, and drawn times since: [DRAWS].
+
+    Those of a date that is coded by another one are drawn anew for each that is coded by it in turn, seeded
+    by places in the table: which of them go together is not known.
+    """
+    column = schema[date.name]
+    none = np.zeros(DRAWS, dtype=np.int64)
+    if not isinstance(column, Relative) or column.others or column.how != "difference":
+        return date.name, none
+    base = known.get(column.base)
+    if base is None or base.read != date.read or not column.part.weights:
+        return date.name, none
+    gaps = draw_overall(column.part, DRAWS, np.random.default_rng(place)).astype(np.int64)
+    root, before = _add_gaps(schema, base, known, list(known).index(base.name))
+    return root, before + gaps
 
 
 def _compare_gaps(
     name: str, numbers: Array, gaps: Sequence[tuple[str, str, str, Array]]
 ) -> list[tuple[float, CalendarRule]]:
-    """The times between two others that a number may be, with how far apart their distributions are."""
+    """The times between two others that a number may be, with how far apart their distributions are.
+
+    Not where both are 0 in most rows: any number of accidents is the years between a call and its answer.
+    """
     own = np.sort(numbers)
     found: list[tuple[float, CalendarRule]] = []
     for since, until, unit, told in gaps:
         far = greatest_distance(own, told) / APART
-        if far <= 1.0:
+        if far <= 1.0 and _agree_by_chance(own, told) < MOST_BY_CHANCE:
             found.append((far, Elapsed(name, since, until, unit)))
     return found
+
+
+def _share_of_commonest(numbers: Array) -> float:
+    """The share of numbers that are the most frequent one."""
+    return float(np.unique(numbers, return_counts=True)[1].max() / len(numbers))
+
+
+def _agree_by_chance(one: Array, two: Array) -> float:
+    """The share of the rows in which two columns are the same if they are independent."""
+    (first, held), (second, also) = (np.unique(values, return_counts=True) for values in (one, two))
+    _, at, behind = np.intersect1d(first, second, assume_unique=True, return_indices=True)
+    return float((held[at] / len(one)) @ (also[behind] / len(two)))
 
 
 def _compare_parts(
@@ -510,6 +549,7 @@ def choose_rules(
     noisy: Array,
     sigma: float,
     place: Callable[[CalendarRule], tuple[float, ...]],
+    commonest: Mapping[str, float],
 ) -> list[CalendarRule]:
     """The rules that nearly all rows obey, one a number at most: the one that most do.
 
@@ -518,6 +558,9 @@ def choose_rules(
         noisy: Noisy counts of rows that obey, that do not, and that lack a value, shape [rules, 3].
         sigma: Standard deviation of their noise.
         place: Of those as good within the noise the one with the least of this is taken.
+        commonest: The share of a number's rows that hold its commonest value, by name where it is known. A
+            rule has to be broken by at most half as many rows as hold others, with noise below that: else
+            dates may say that value throughout.
     """
     held: dict[str, list[tuple[float, CalendarRule]]] = {}
     for rule, (agree, differ, _) in zip(rules, noisy, strict=True):
@@ -525,7 +568,8 @@ def choose_rules(
         share = min(max(float(agree) / rows, 0.0), 1.0)
         error = sigma * math.hypot(1.0 - share, share) / rows
         evident = float(agree - differ) / 2 > Z * sigma / math.sqrt(2)
-        if evident and share + error >= MIN_SHARE:
+        told = 1.0 - share + error <= (1.0 - commonest.get(rule.number, 0.0)) / 2
+        if evident and share + error >= MIN_SHARE and told:
             found: Any = rule  # each kind has a share
             found = dataclasses.replace(found, share=round_share(share, error))
             held.setdefault(rule.number, []).append((float(agree), found))
