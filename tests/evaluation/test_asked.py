@@ -96,6 +96,25 @@ def test_what_is_declared_but_for_missing_cells_is_compared_as_declared(column: 
     assert found == dataclasses.replace(column, missing=True, strict=False)
 
 
+@pytest.mark.parametrize(
+    ("cells", "written"),
+    [
+        (["01032024", "28022023", None], "%d%m%Y"),
+        (["01032024", "02282023", "NA"], "%m%d%Y"),
+        (["01032024", "28022023", "00000000"], None),
+        (["0517", "01032024"], None),
+    ],
+)
+def test_digits_are_dates_where_all_of_them_are(
+    cells: list[str | None], written: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("when,other\n" + "".join(f"{cell or ''},x\n" for cell in cells), encoding="utf-8")
+    source = open_source(path)[0]
+    found = observed_schema(source, source)["when"]
+    assert (found.format if isinstance(found, Date) else None) == written
+
+
 def test_one_name_and_all_names_are_asked_for_by_a_word() -> None:
     """Before, the letters of the word were taken for names."""
     real, synthetic = people(40, 0), people(40, 1)

@@ -41,6 +41,7 @@ from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.queries import readings
 from margrave.schema.schema import Schema
+from margrave.schema.storage.date_numbers import DIGIT_DATE_VOTES, choose_digit_date_format
 from margrave.schema.storage.date_votes import choose_date_format
 from margrave.schema.storage.months import MONTH_VOTES
 from margrave.schema.storage.numbers import choose_number_format
@@ -186,6 +187,8 @@ def _with_format(column: Column, kinds: NDArray[np.int64], sources: Sequence[Sou
             if alike
             else Categorical(name=column.name)
         )
+    if isinstance(column, Categorical) and kinds[PROFILE.index("padded")] > 0:
+        return _as_digit_dates(column, kinds, sources)
     if not isinstance(column, Binned) or not any(written):
         return column
     read = "date format" if isinstance(column, Temporal) else "number format"
@@ -197,6 +200,16 @@ def _with_format(column: Column, kinds: NDArray[np.int64], sources: Sequence[Sou
         return Categorical(name=column.name)
     written_as, decimals = found
     return (Real if decimals else Integer)(name=column.name, format=written_as)
+
+
+def _as_digit_dates(column: Categorical, kinds: NDArray[np.int64], sources: Sequence[Source]) -> Column:
+    """A column of dates in eight digits with the year last, if all its cells are such."""
+    present = int(kinds.sum() - kinds[0]) - _count_marks(kinds)
+    votes = np.sum([source.spellings(column.name, "digit format").reveal() for source in sources], axis=0)
+    dates, others = votes[-len(DIGIT_DATE_VOTES) :], votes[: -len(DIGIT_DATE_VOTES)]
+    if int(dates.sum()) < present:
+        return column
+    return Date(name=column.name, format=choose_digit_date_format(dates, others, 0.0))
 
 
 def _edges(real: Source, others: Sequence[Source], column: Binned, whole: bool) -> tuple[float, ...]:
