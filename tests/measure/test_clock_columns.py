@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from margrave import Schema, Synthesizer
-from margrave.measure.discovery.kinds import CLOCK_WEIGHT, ask_for_clock, price_clock
-from margrave.schema.columns import Categorical, Column, Integer, Real, Time
+from margrave.measure.discovery.kinds import CLOCK_WEIGHT, ask_for_clock, price_clock, settle_digits
+from margrave.schema.columns import Categorical, Column, Date, Integer, Real, Time
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.rules import Ordered
 from margrave.schema.storage.clock_numbers import CLOCK_VOTES, read_clock
@@ -242,3 +242,15 @@ def test_the_look_is_one_table_of_votes() -> None:
     assert found == Time(name="n", mark="NA", missing=True, bins=8, format="%-H%M", strict=False)
     assert ask_for_clock(column, _Source([900, *votes[1:]]), look, Fraction(3)) is None  # type: ignore[arg-type]
     assert costs == [Fraction(3)] * 2
+
+
+def test_digits_of_two_kinds_are_neither_times_nor_dates() -> None:
+    times = [0.0, 10.0, 0.0, 40.0, 150.0, 220.0, 580.0]
+    codes = Categorical(name="n", strict=False)
+    assert settle_digits(codes, np.array([*times, 0.0, 0.0, 0.0]), 1.0) == Time(
+        name="n", format="%H%M", strict=False
+    )
+    assert settle_digits(codes, np.array([*times, 60.0, 0.0, 40.0]), 1.0) is codes
+    assert settle_digits(codes, np.array([0.0] * 7 + [600.0, 0.0, 400.0]), 1.0) == Date(
+        name="n", format="%d%m%Y", strict=False
+    )

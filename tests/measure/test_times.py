@@ -10,7 +10,7 @@ import pytest
 
 from margrave import Schema, Synthesizer, Unit
 from margrave.engines.opening import open_source
-from margrave.measure.discovery.between.calendar import Calendar, choose_rules, may_tell
+from margrave.measure.discovery.between.calendar import Calendar, _Dates, _list_gaps, choose_rules, may_tell
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.run.synthesizer import DISCOVERY
@@ -300,6 +300,24 @@ def test_times_between_dates_that_one_codes_are_asked_and_years_between_them_are
     response = told["response"]
     assert isinstance(response, Elapsed)
     assert (response.since, response.until, response.unit) == ("call", "came", "seconds")
+
+
+def test_times_between_two_dates_add_up_along_the_columns_that_code_one_another() -> None:
+    own = {"edges": (19_000, 19_400, 19_800), "weights": (500.0, 500.0), "missing": False}
+    columns = [Date(name="a", **own)]
+    for name, base, days in (("b", "a", 10), ("c", "b", 20), ("d", "a", 50)):
+        part = Integer(name=name, edges=(days, days + 1), weights=(1000.0,), missing=False)
+        columns.append(
+            Relative(
+                name=name, base=base, base_read="date", own=Date(name=name, **own), part=part, missing=False
+            )
+        )
+    schema = Schema(tuple(columns))
+    dates = [_Dates.of(column, np.random.default_rng(0)) for column in schema.columns]
+    gaps = _list_gaps(schema, [one for one in dates if one is not None])
+    days = {(since, until): set(told.tolist()) for since, until, unit, told in gaps if unit == "days"}
+    ahead = {("a", "b"): 10, ("b", "c"): 20, ("a", "c"): 30, ("a", "d"): 50, ("b", "d"): 40, ("c", "d"): 20}
+    assert {pair: days[pair] for pair in ahead} == {pair: {told} for pair, told in ahead.items()}
 
 
 def test_a_rule_whose_column_turns_out_to_be_of_another_kind_is_left_out() -> None:
