@@ -245,12 +245,11 @@ def test_the_look_is_one_table_of_votes() -> None:
 
 
 def test_digits_of_two_kinds_are_neither_times_nor_dates() -> None:
-    times = [0.0, 10.0, 0.0, 40.0, 150.0, 220.0, 580.0]
-    codes = Categorical(name="n", strict=False)
-    assert settle_digits(codes, np.array([*times, 0.0, 0.0, 0.0]), 1.0) == Time(
-        name="n", format="%H%M", strict=False
-    )
-    assert settle_digits(codes, np.array([*times, 60.0, 0.0, 40.0]), 1.0) is codes
-    assert settle_digits(codes, np.array([0.0] * 7 + [600.0, 0.0, 400.0]), 1.0) == Date(
-        name="n", format="%d%m%Y", strict=False
-    )
+    times, codes = [0.0, 10.0, 0.0, 40.0, 150.0, 220.0, 580.0], Categorical(name="n", strict=False)
+    found = Time(name="n", format="%H%M", strict=False)
+    assert settle_digits(codes, np.array([*times, 0.0, 0.0, 0.0, 0.0]), 1.0, True) == found
+    assert settle_digits(codes, np.array([*times, 0.0, 0.0, 0.0, 0.0]), 1.0, False) is codes
+    assert settle_digits(codes, np.array([*times, 60.0, 0.0, 40.0, 0.0]), 1.0, True) is codes
+    for votes, written in (([600.0, 0.0, 400.0, 0.0], "%d%m%Y"), ([0.0, 0.0, 0.0, 1000.0], "%Y%m%d")):
+        day = Date(name="n", format=written, strict=False)
+        assert settle_digits(codes, np.array([0.0] * 7 + votes), 1.0, False) == day

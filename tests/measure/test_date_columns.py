@@ -127,6 +127,31 @@ def test_digits_with_the_year_last_are_dates_and_other_digits_are_codes(tmp_path
     assert made["account"].str.fullmatch("[0-9]{8}").all()
 
 
+def test_digits_in_text_of_typed_storage_are_dates_and_other_digits_are_codes() -> None:
+    rng, table = np.random.default_rng(1), visits()
+    begin = pd.to_datetime(table["begin"].astype(str), format="%Y%m%d")
+    typed = pd.DataFrame(
+        {
+            "begin": begin.dt.strftime("%Y%m%d"),
+            "last": begin.dt.strftime("%d%m%Y"),
+            "account": rng.integers(10**7, 10**8, ROWS).astype(str),
+            "zip": rng.choice(["10115", "20095", "50667"], ROWS),
+            "room": rng.choice(["115", "230", "1345", "1100"], ROWS),
+        }
+    )
+    synthesis = Synthesizer("independent", epsilon=3.0, not_private_test_seed=0).fit(typed)
+    own = {name: own_of(synthesis, name) for name in synthesis.schema.names}
+    formats = {name: column.format for name, column in own.items() if isinstance(column, Date)}
+    assert formats == {"begin": "%Y%m%d", "last": "%d%m%Y"}
+    looks = {event.what for event in synthesis.release.events}
+    assert "format of room" in looks
+    assert "format of zip" not in looks
+    made = synthesis.sample(2_000, rng=np.random.default_rng(0))
+    assert made.dtypes.tolist() == typed.dtypes.tolist()
+    assert pd.to_datetime(made["begin"], format="%Y%m%d").dt.year.between(2009, 2015).mean() > 0.98
+    assert set(made["room"]) == set(typed["room"])
+
+
 def test_numbers_of_other_sizes_are_not_asked_about() -> None:
     unit, column = Fraction(1, 100), Integer(name="x", strict=False)
 

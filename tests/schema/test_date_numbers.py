@@ -118,7 +118,9 @@ DIGITS = {
     "31129999": "day first",  # no end
     "31042024": "none",  # no day
     "01031799": "none",  # too early
-    "20240229": "none",  # the year first
+    "20240229": "year first",
+    "20240230": "none",
+    "22000101": "none",  # too late
     "010320245": "none",
     "+1032024": "none",
     "0517": "other",
@@ -137,21 +139,23 @@ def test_a_date_of_digits_has_one_place_for_its_year() -> None:
     days = [dt.date(1800, 1, 1) + dt.timedelta(days=n) for n in range(0, 146_000, 7)]
     first = np.array([int(day.strftime("%Y%m%d")) for day in days])
     last = pa.array([day.strftime(form) for day in days for form in ("%d%m%Y", "%m%d%Y")])
-    assert (vote_on_digit_dates(pa.array(first.astype(str))) == -1).all()
-    assert (vote_on_digit_dates(last) >= 0).all()
+    assert (vote_on_digit_dates(pa.array(first.astype(str))) == 3).all()
+    assert set(vote_on_digit_dates(last).tolist()) == {0, 1, 2}
     assert not vote_on_date_numbers(np.asarray(last).astype(np.int64)).any()
 
 
 @pytest.mark.parametrize(
     ("votes", "others", "found"),
     [
-        ([3000, 10, 2000], 0, "%d%m%Y"),
-        ([-40, 3000, 2000], 0, "%m%d%Y"),
-        ([3000, 0, 2000], 200, "%d%m%Y"),  # as much as noise explains
-        ([3000, 0, 2000], 400, ""),
-        ([20, 10, 5], 5000, ""),  # codes
-        ([150, 0, 100], 0, ""),  # noise would hide others
-        ([120, -20, 100], 230, ""),  # more others, within the noise
+        ([3000, 10, 2000, 0], 0, "%d%m%Y"),
+        ([-40, 3000, 2000, 0], 0, "%m%d%Y"),
+        ([30, 10, -20, 5000], 0, "%Y%m%d"),
+        ([3000, 0, 2000, 0], 200, "%d%m%Y"),  # as much as noise explains
+        ([3000, 0, 2000, 0], 400, ""),
+        ([3000, 0, 2000, 1000], 0, ""),  # of both kinds
+        ([20, 10, 5, 0], 5000, ""),  # codes
+        ([150, 0, 100, 0], 0, ""),  # noise would hide others
+        ([120, -20, 100, 0], 230, ""),  # more others, within the noise
     ],
 )
 def test_digits_are_dates_where_nearly_all_are(votes: list[float], others: float, found: str) -> None:

@@ -17,6 +17,7 @@ from margrave.measure.discovery.cycles import find_cycles, open_cycles
 from margrave.measure.discovery.keys import find_keys, may_be_keys
 from margrave.measure.discovery.kinds import (
     UNASKED,
+    are_padded,
     as_written,
     may_be_written,
     settle_digits,
@@ -457,7 +458,7 @@ class Discovery:
                 False,
             )
             if isinstance(column, Categorical):
-                return settle_digits(column, *found)
+                return settle_digits(column, *found, are_padded(profile, sigma))
             assert isinstance(column, Binned)  # noqa: S101 - `may_be_written` says so
             if votes == "month format":
                 return settle_months(column, *found, profile, told)

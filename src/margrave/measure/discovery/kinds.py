@@ -136,10 +136,12 @@ def may_be_written(column: Column, noisy: NDArray[np.float64], sigma: float) -> 
         sigma: Standard deviation of their noise.
     """
     evident = CERTAIN_DEVIATIONS * sigma
-    # Numbers with zeros in front are codes, times of day such as 0517, or dates such as 01032024.
-    if isinstance(column, Categorical) and noisy[PADDED] > evident:
+    # Digits that are codes, as those with zeros in front and those in text of typed storage, may be times of
+    # day such as 0517, or dates such as 01032024.
+    if isinstance(column, Categorical) and noisy[[PADDED, WHOLE]].max() > evident:
         numbers, others = noisy[[PADDED, WHOLE]], np.delete(noisy, [MISSING, MARK, PADDED, WHOLE])
-        return "digit format" if numbers.sum() > len(others) * max(others.max(), evident) else ""
+        asked = are_padded(noisy, sigma) or not is_code_name(column.name)
+        return "digit format" if asked and numbers.sum() > len(others) * max(others.max(), evident) else ""
     # In whole numbers that are declared, what looks like decimals may be thousands.
     written = (
         [WRITTEN_NUMBER, NUMBER] if isinstance(column, Whole) and column.format is None else [WRITTEN_NUMBER]
@@ -188,8 +190,13 @@ def settle_format(column: Binned, noisy: NDArray[np.float64], sigma: float, told
     )
 
 
-def settle_digits(column: Categorical, noisy: NDArray[np.float64], sigma: float) -> Column:
-    """The column of codes with zeros in front, or one of dates or times of day where they are these.
+def are_padded(noisy: NDArray[np.float64], sigma: float) -> bool:
+    """Whether a noisy profile tells of digits with zeros in front."""
+    return bool(noisy[PADDED] > CERTAIN_DEVIATIONS * sigma)
+
+
+def settle_digits(column: Categorical, noisy: NDArray[np.float64], sigma: float, padded: bool) -> Column:
+    """The column of codes of digits, or one of dates, or of times of day with zeros in front, where they are.
 
     Post-processing of released counts.
 
@@ -197,13 +204,14 @@ def settle_digits(column: Categorical, noisy: NDArray[np.float64], sigma: float)
         column: Of codes.
         noisy: Noisy counts of the votes on digits, shape [votes].
         sigma: Standard deviation of their noise.
+        padded: Whether there are zeros in front.
     """
     clocks, dates = noisy[: len(CLOCK_VOTES)], noisy[len(CLOCK_VOTES) :]
     if found := choose_digit_date_format(dates, clocks, sigma):
         return Date(name=column.name, missing=column.missing, format=found, strict=False)
     # A date is no time of day.
     clocks = clocks + float(dates.sum()) * (np.arange(len(clocks)) == CLOCK_VOTES.index("none"))
-    if found := choose_clock_format(clocks, sigma, True, False):
+    if padded and (found := choose_clock_format(clocks, sigma, True, False)):
         return Time(name=column.name, missing=column.missing, format=found, strict=False)
     return column
 

@@ -5,7 +5,8 @@ A format says so: "%Y%m%d", or "%Y%m" for months, each of which stands for its f
 20240230, which is no day, is no date.
 
 Text of eight digits may have the day first, as in 29022024, "%d%m%Y", or the month, "%m%d%Y": as a number it
-would lose its zeros in front, so it is text alone that votes on these.
+would lose its zeros in front, so it is text alone that votes on these. Text of typed storage, of which digits
+are codes and no numbers, votes on dates with the year first as well.
 
 A cell votes for one class by its own number; the counts say whether a column holds such dates.
 """
@@ -33,8 +34,8 @@ DATE_NUMBER_VOTES = ("none", DAYS, *STAMPS)
 """The classes of whole numbers: no date, a day, and time stamps, which have more digits. Months are left
 numbers where nobody declares them: that they are the year and month of a date beside them is told by numbers
 (`schema.calendar`)."""
-DIGIT_DATE_VOTES = ("day first", "month first", "either first")
-"""The classes of eight digits that are a date with its year last: what has to stand first, as what stands
+DIGIT_DATE_VOTES = ("day first", "month first", "either first", "year first")
+"""The classes of eight digits that are a date. With the year last: what has to stand first, as what stands
 second is no month, or as what stands first is none."""
 DAY_FIRST, MONTH_FIRST = "%d%m%Y", "%m%d%Y"
 MAX_DIGITS_NOISE = 0.1
@@ -173,7 +174,7 @@ def choose_date_number_format(votes: NDArray[np.float64], sigma: float, pointed:
 def vote_on_digit_dates(texts: Any) -> Whole:
     """The place in DIGIT_DATE_VOTES of each text that is such a date, -1 for others: shape [texts].
 
-    None of them is a date with its year first as well: its first or its last four digits would be no year.
+    No text is a date with its year first and last: either its first or its last four digits are no year.
 
     Args:
         texts: An Arrow array of text without nulls.
@@ -181,14 +182,16 @@ def vote_on_digit_dates(texts: Any) -> Whole:
     digits = pc.match_substring_regex(texts, "^[0-9]{8}$")
     number = pc.if_else(digits, texts, pa.scalar("0", texts.type)).cast(pa.int64())
     number = np.asarray(number.to_numpy(zero_copy_only=False))
-    one, two, year = number // 10**6, number // 10**4 % 100, number % 10**4
+    ahead, one, two, year = number // 10**4, number // 10**6, number // 10**4 % 100, number % 10**4
     day_first, month_first = are_days(year, two, one), are_days(year, one, two)
     found = np.select([day_first & month_first, day_first, month_first], [2, 0, 1], -1)
-    return np.where(_may_vote(year), found, -1).astype(np.int64)
+    found = np.where(_may_vote(year), found, -1)
+    year_first = _may_vote(ahead) & are_days(ahead, year // 100, year % 100)
+    return np.where(year_first, 3, found).astype(np.int64)
 
 
 def choose_digit_date_format(votes: NDArray[np.float64], others: NDArray[np.float64], sigma: float) -> str:
-    """The format of a column of dates in eight digits with the year last; "" if it is none.
+    """The format of a column of dates in eight digits; "" if it is none.
 
     Where no date tells, the day stands first. This is post-processing of released counts.
 
@@ -197,12 +200,15 @@ def choose_digit_date_format(votes: NDArray[np.float64], others: NDArray[np.floa
         others: Of the other classes, shape [classes].
         sigma: Standard deviation of their noise.
     """
-    dates, other = float(votes.sum()), float(others.sum())
-    doubt = DOUBT * sigma * len(others) ** 0.5
+    last, ahead = float(votes[:-1].sum()), float(votes[-1])
+    dates, other = max(last, ahead), float(others.sum()) + min(last, ahead)
+    doubt = DOUBT * sigma * (len(others) + 1) ** 0.5
     if sigma > MAX_DIGITS_NOISE * (dates + other) or dates <= other:
         return ""
     if other > MAX_OTHER_SHARE * (dates + other) + doubt:
         return ""
+    if ahead > last:
+        return DAYS
     return MONTH_FIRST if votes[1] > votes[0] else DAY_FIRST
 
 
