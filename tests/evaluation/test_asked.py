@@ -103,6 +103,7 @@ def test_what_is_declared_but_for_missing_cells_is_compared_as_declared(column: 
         (["01032024", "02282023", "NA"], "%m%d%Y"),
         (["01032024", "28022023", "00000000"], None),
         (["0517", "01032024"], None),
+        (["01032024"] * 300 + ["20240229"], None),
     ],
 )
 def test_digits_are_dates_where_all_of_them_are(
@@ -113,6 +114,14 @@ def test_digits_are_dates_where_all_of_them_are(
     source = open_source(path)[0]
     found = observed_schema(source, source)["when"]
     assert (found.format if isinstance(found, Date) else None) == written
+
+
+def test_digits_in_text_of_typed_storage_are_dates_with_the_year_first_as_well() -> None:
+    source = open_source(pa.table({"when": ["20240301", "20230228"], "code": ["12345678", "20240301"]}))[0]
+    found = observed_schema(source, source)
+    assert isinstance(found["when"], Date)
+    assert found["when"].format == "%Y%m%d"
+    assert isinstance(found["code"], Categorical)
 
 
 def test_one_name_and_all_names_are_asked_for_by_a_word() -> None:

@@ -187,7 +187,7 @@ def _with_format(column: Column, kinds: NDArray[np.int64], sources: Sequence[Sou
             if alike
             else Categorical(name=column.name)
         )
-    if isinstance(column, Categorical) and kinds[PROFILE.index("padded")] > 0:
+    if isinstance(column, Categorical):
         return _as_digit_dates(column, kinds, sources)
     if not isinstance(column, Binned) or not any(written):
         return column
@@ -203,11 +203,13 @@ def _with_format(column: Column, kinds: NDArray[np.int64], sources: Sequence[Sou
 
 
 def _as_digit_dates(column: Categorical, kinds: NDArray[np.int64], sources: Sequence[Source]) -> Column:
-    """A column of dates in eight digits with the year last, if all its cells are such."""
+    """A column of dates in eight digits, if all its cells are such, in one format."""
     present = int(kinds.sum() - kinds[0]) - _count_marks(kinds)
+    if not 0 < present == int(kinds[PROFILE.index("padded")] + kinds[PROFILE.index("whole")]):
+        return column
     votes = np.sum([source.spellings(column.name, "digit format").reveal() for source in sources], axis=0)
     dates, others = votes[-len(DIGIT_DATE_VOTES) :], votes[: -len(DIGIT_DATE_VOTES)]
-    if int(dates.sum()) < present:
+    if present not in (int(dates[:-1].sum()), int(dates[-1])):  # with the year last, or first
         return column
     return Date(name=column.name, format=choose_digit_date_format(dates, others, 0.0))
 

@@ -39,8 +39,8 @@ DIGIT_DATE_VOTES = ("day first", "month first", "either first", "year first")
 second is no month, or as what stands first is none."""
 DAY_FIRST, MONTH_FIRST = "%d%m%Y", "%m%d%Y"
 MAX_DIGITS_NOISE = 0.1
-"""Most noise of a count, as a share of all, with which it is said that digits are dates: of other digits
-three in a thousand are. Not measured."""
+"""Most noise of a count, as a share of all, with which it is said that digits are dates: of other digits less
+than one in a hundred are. Not measured."""
 YEARS = 1800, 2199
 """Years of the dates that vote, first and last; and LATEST, which stands for no end."""
 LATEST = 9999
