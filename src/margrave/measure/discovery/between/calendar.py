@@ -275,10 +275,12 @@ class Calendar:
             later = sum(isinstance(schema[name], Relative) for name in rule.dates)
             return sum(one.clock for one in own), later, float(own[-1].instants.days.mean())
 
-        numbers = self._draw_numbers(schema, ())
         # What a name says needs no such proof.
-        unnamed = [one for one in numbers if not list_named_parts(one[0])]
-        commonest = {name: _share_of_commonest(drawn) for name, drawn in unnamed}
+        commonest = {
+            name: _share_of_commonest(drawn)
+            for name, drawn in self._draw_numbers(schema, ())
+            if not list_named_parts(name)
+        }
         found = choose_rules(rules, noisy, sigma, place, commonest)
         return Schema(schema.columns, (*schema.rules, *found))
 
@@ -461,7 +463,7 @@ def _list_gaps(schema: Schema, dates: Sequence[_Dates]) -> list[tuple[str, str, 
     """
     found = []
     known = {one.name: one for one in dates}
-    coded = {one.name: _add_gaps(schema, one, known, place) for place, one in enumerate(dates)}
+    coded = {one.name: _add_gaps(schema, one, known) for one in dates}
     for since, until in permutations(dates, 2):
         (base, first), (other, last) = coded[since.name], coded[until.name]
         if base != other or since.read != until.read:
@@ -474,13 +476,11 @@ def _list_gaps(schema: Schema, dates: Sequence[_Dates]) -> list[tuple[str, str, 
     return found
 
 
-def _add_gaps(
-    schema: Schema, date: _Dates, known: Mapping[str, _Dates], place: int
-) -> tuple[str, NDArray[np.int64]]:
+def _add_gaps(schema: Schema, date: _Dates, known: Mapping[str, _Dates]) -> tuple[str, NDArray[np.int64]]:
     """The date that a date is coded by in the end, itself where by none, and drawn times since: [DRAWS].
 
-    Those of a date that is coded by another one are drawn anew for each that is coded by it in turn, seeded
-    by places in the table: which of them go together is not known.
+    A date has the same draws whatever is coded by it, seeded by its place, and others than those of its base:
+    which of these go together is not known.
     """
     column = schema[date.name]
     none = np.zeros(DRAWS, dtype=np.int64)
@@ -489,8 +489,9 @@ def _add_gaps(
     base = known.get(column.base)
     if base is None or base.read != date.read or not column.part.weights:
         return date.name, none
-    gaps = draw_overall(column.part, DRAWS, np.random.default_rng(place)).astype(np.int64)
-    root, before = _add_gaps(schema, base, known, list(known).index(base.name))
+    rng = np.random.default_rng(list(known).index(date.name))
+    gaps = draw_overall(column.part, DRAWS, rng).astype(np.int64)
+    root, before = _add_gaps(schema, base, known)
     return root, before + gaps
 
 
