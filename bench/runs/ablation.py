@@ -53,6 +53,11 @@ TRIPLES, MOST_CELLS, SEED, BINS = 150, 3_000_000, 0, 32
 Patches = Mapping[str, Any]
 PARTS: Mapping[str, Patches] = {
     "graphical_model": {"margrave.models.auto.Auto._prefers_tree": lambda *_: False},
+    "smoothed_one_ways": {
+        f"{FITTER}.smooth_one_ways": lambda _, tables, __: list(tables),
+        f"{POLICY}.smooth_one_ways": lambda _, tables, __: list(tables),
+        "margrave.models.auto.smooth_one_ways": lambda _, tables, __: list(tables),
+    },
     "latent_blocks": {f"{FITTER}.group_attributes": lambda *_: ()},
     "blocks_without_a_trial": {f"{FITTER}.is_clear": lambda _: False},
     "steps_where_noise_is_small": {f"{POLICY}.CLEAR_STEPS": 250},

@@ -19,7 +19,8 @@ def test_measurements_that_mention_an_attribute_are_averaged_by_their_noise():
     precision = (1 / 4, 1 / 3)
     first = (60 * precision[0] + 70 * precision[1]) / sum(precision)
     np.testing.assert_allclose(model.project(("a",)), [first, 100 - first])
-    np.testing.assert_allclose(model.project(("b",)), [30, 30, 40])
+    # Of three codes or more others say something too; with so little noise nothing much.
+    np.testing.assert_allclose(model.project(("b",)), [30, 30, 40], atol=0.5)
     np.testing.assert_allclose(model.project(("c",)), 25)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from margrave.errors import InputError, ReleaseError
 from margrave.limits import FULL, Deadline, Effort
-from margrave.models._base.pooling import mu, pool
+from margrave.models._base.pooling import mu, pool, smooth_one_ways
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.rows import condition_weights
 from margrave.models._mixture.stacked import stack
@@ -258,8 +258,8 @@ def test_convergence_is_told() -> None:
 
 
 def test_without_a_step_it_is_the_product_of_the_measured_one_ways() -> None:
-    tables = pool(DOMAIN, measured(20.0), inferred=True)
     late = Mixture().fit(DOMAIN, measured(20.0), effort=Effort(deadline=Deadline(0.0)))
+    tables = smooth_one_ways(DOMAIN, pool(DOMAIN, measured(20.0), inferred=True), late.total)
     ones = {name: late.project((name,)) / late.total for name in DOMAIN.names}
     for table in tables:
         if len(table.clique) == 1:

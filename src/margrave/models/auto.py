@@ -14,7 +14,7 @@ from margrave.limits import FULL, Effort
 from margrave.models._base.constraints import resolve_dependencies
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
-from margrave.models._base.pooling import mu, pool, rows_of
+from margrave.models._base.pooling import mu, pool, rows_of, smooth_one_ways
 from margrave.models._determined import KEY as DETERMINED_KEY
 from margrave.models._determined import DeterminedModel, restore_determined
 from margrave.models._structural import find_changes
@@ -152,7 +152,8 @@ class Auto(Estimator["protocols.Model"]):
             # Where other pairs were neither measured nor appraised, split noise cannot say which model is
             # better: the pairs that were bought make a graphical model.
             if pairs and np.isfinite(self._trees.cells(domain, pairs[1:], pairs[:1])[0]):
-                kept = keep_measurements(measurements, pairs)
+                smooth = [one.measurement for one in smooth_one_ways(domain, tables, rows)]
+                kept = keep_measurements(smooth, pairs)
                 return Trees(self._trees.fit(domain, kept, total=rows, effort=effort), pairs)
             choice = mixture.choose(resolve_dependencies(domain, tables), tables, rows, effort)
             ranked = rank_pairs(domain, tables, choice.dependence)

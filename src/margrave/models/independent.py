@@ -18,7 +18,7 @@ from margrave.models._base.constraints import (
 )
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import Model
-from margrave.models._base.pooling import Pooled, one_ways, pool
+from margrave.models._base.pooling import Pooled, one_ways, pool, smooth_one_ways
 from margrave.models._sampling.rounding import draw_column
 from margrave.models.pgm.fitter import PGM
 from margrave.models.pgm.inference import rule_tables
@@ -39,7 +39,8 @@ class Independent(Estimator["IndependentModel"]):
     """Fits every attribute by itself: no relation between attributes survives but the rules.
 
     An attribute's distribution is the inverse-variance mean of all measurements that mention it, summed
-    over their other attributes, projected on the simplex; uniform where none does.
+    over their other attributes, as its counts probably are (`margrave.smoothing`), projected on the simplex;
+    uniform where none does.
     """
 
     name: ClassVar[str] = "independent"
@@ -59,7 +60,8 @@ class Independent(Estimator["IndependentModel"]):
         Raises:
             InputError: The tables do not fit the domain, or total is not positive.
         """
-        found = one_ways(zero_forbidden(domain, tables, FORBIDDEN_CERTAINTY))
+        known = one_ways(zero_forbidden(domain, tables, FORBIDDEN_CERTAINTY))
+        found = {one.clique[0]: one for one in smooth_one_ways(domain, list(known.values()), rows)}
         ways = [
             project_simplex(found[name].values / rows, found[name].sigma ** 2)
             if name in found

@@ -457,27 +457,49 @@ def group_one_ways(curator: Curator) -> dict[str, list[NoisyMarginal]]:
     return found
 
 
-def released_one_ways(curator: Curator, known: Collection[str] = ()) -> tuple[dict[str, Floats], float]:
-    """Each attribute's distribution, and the rows, at least 1, from the one-ways that were released.
+@dataclasses.dataclass(frozen=True, slots=True)
+class OneWay:
+    """What was released of an attribute's one-way, averaged by precision.
 
-    Several measurements of one attribute are averaged by precision. The distribution is the one nearest to
-    the shares: noise in many empty codes, cut at 0, would be mass.
+    Args:
+        values: Noisy counts, shape [codes].
+        variance: Of the noise in each, about.
+    """
+
+    values: Floats
+    variance: float
+
+
+def average_one_ways(curator: Curator, known: Collection[str] = ()) -> tuple[dict[str, OneWay], float]:
+    """Each attribute's released one-way, and the rows, at least 1.
 
     Args:
         curator: Of the run.
         known: Public attributes, whose tables are exact; they are left out.
     """
-    means, totals, precisions = {}, [], []
+    ways, totals, precisions = {}, [], []
     for name, found in group_one_ways(curator).items():
         if name in known:
             continue
         weights = np.array([1.0 / float((m.sigmas**2).mean()) for m in found])
         tables = np.array([m.values for m in found])
         mean: Floats = (weights[:, None] * tables).sum(axis=0) / weights.sum()
-        means[name] = mean
+        ways[name] = OneWay(mean, 1.0 / float(weights.sum()))
         totals.append(float(mean.sum()))
         precisions.append(float(weights.sum()) / len(mean))
     rows = curator.public_rows
     if rows is None:
         rows = max(float(np.average(totals, weights=precisions)), 1.0)
-    return {name: project_simplex(mean / rows, np.ones(len(mean))) for name, mean in means.items()}, rows
+    return ways, rows
+
+
+def released_one_ways(curator: Curator) -> tuple[dict[str, Floats], float]:
+    """Each attribute's distribution, and the rows, at least 1, from the one-ways that were released.
+
+    The distribution is the one nearest to the shares: noise in many empty codes, cut at 0, would be mass.
+    """
+    ways, rows = average_one_ways(curator)
+    shares = {
+        name: project_simplex(own.values / rows, np.ones(own.values.size)) for name, own in ways.items()
+    }
+    return shares, rows

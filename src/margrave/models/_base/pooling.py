@@ -23,6 +23,7 @@ from margrave.errors import InputError, invalid
 from margrave.models._base.compiled import compile_kernel
 from margrave.release import InferredMarginal, NoisyMarginal, RankProduct
 from margrave.schema.domain import Clique, Domain
+from margrave.smoothing import smooth_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +168,26 @@ def one_ways(tables: Sequence[Pooled]) -> dict[str, Pooled]:
             sums[name] = sums.get(name, 0.0) + table.values.sum(axis=others) * precision
             precisions[name] = precisions.get(name, 0.0) + precision
     return {name: Pooled((name,), sums[name] / p, p**-0.5) for name, p in precisions.items()}
+
+
+def smooth_one_ways(domain: Domain, tables: Sequence[Pooled], rows: float) -> list[Pooled]:
+    """The same tables, with the best guess of the counts in those of one attribute (`margrave.smoothing`).
+
+    Standard deviations stay those of the noise: what a fit makes of a table is to weigh as before. Models are
+    never judged by such tables, whose errors are not those of noise alone.
+
+    Args:
+        domain: Names and sizes of the attributes, and how many of their codes are ordered.
+        tables: One table a clique, as from `pool`.
+        rows: That each one-way adds up to, about.
+    """
+    found = list(tables)
+    for place, table in enumerate(tables):
+        if len(table.clique) == 1:
+            ordered = domain.ordered[domain.index(table.clique[0])]
+            smoothed = smooth_counts(table.values, table.sigma**2, ordered, rows)
+            found[place] = replace(table, values=smoothed.values)
+    return found
 
 
 def dependence(table: NDArray[np.float64]) -> float:

@@ -16,7 +16,7 @@ from margrave.models._base.constraints import resolve_dependencies, zero_forbidd
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.memory import A_CODE, A_SQUARE, PROGRAM
 from margrave.models._base.memory import MIN_MEMORY as LEAST_MEMORY
-from margrave.models._base.pooling import Pooled, mu, pool, rows_of
+from margrave.models._base.pooling import Pooled, mu, pool, rows_of, smooth_one_ways
 from margrave.models._grouping import group_codes, groups_from_state
 from margrave.models._mixture.latent_blocks import Groups, dependences, group_attributes
 from margrave.models._mixture.model import GroupedMixture, MixtureModel, mixture_from_state, undo_grouping
@@ -246,7 +246,7 @@ class Mixture(Estimator["MixtureModel | GroupedMixture"]):
         self, domain: Domain, tables: Sequence[Pooled], rows: float, choice: Choice, effort: Effort
     ) -> MixtureModel:
         setting, judged = choice.setting, choice.pilot.model if choice.pilot else None
-        stacked = stack(domain, tables, rows)
+        stacked = stack(domain, smooth_one_ways(domain, tables, rows), rows)
         components, steps = self.components or setting.components, self.steps or setting.steps
         if judged is not None and judged.weights.size == components > PILOT_COMPONENTS:
             # A larger mixture took most steps and has seen nearly all of the signal: the last ones are left.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.limits import Effort
-from margrave.models._base.pooling import SHARE, SURE, compare, halves
+from margrave.models._base.pooling import SHARE, SURE, compare, halves, smooth_one_ways
 from margrave.models._mixture.model import MixtureModel
 from margrave.models._mixture.stacked import stack
 from margrave.schema.domain import Domain
@@ -186,7 +186,7 @@ class Trials:
         # The split has a seed of its own, so that all candidates are judged on the same noise.
         self.half, self._judged = halves(tables, np.random.default_rng(seed))
         self._cliques = [table.clique for table in self._judged]
-        self._stacked = stack(domain, self.half, rows)
+        self._stacked = stack(domain, smooth_one_ways(domain, self.half, rows), rows)
 
     def is_late(self) -> bool:
         """Whether nothing more is to be tried."""

@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.progress import OnStep, Step
-from margrave.release import SCORE_STEPS, InferredMarginal, RankProduct, mid_ranks
+from margrave.release import SCORE_STEPS, InferredMarginal, RankProduct, mid_ranks, project_simplex
 from margrave.schema.domain import Clique
 from margrave.select.strategy import (
     NOISE_L1,
     apportion_rho,
-    group_one_ways,
+    average_one_ways,
     measure_shares,
-    released_one_ways,
 )
+from margrave.smoothing import smooth_counts
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator
@@ -71,8 +71,8 @@ class OneWays:
     """What the released one-ways say together.
 
     Args:
-        shares: Each attribute's distribution.
-        off: Total variation by which noise has moved it, about.
+        shares: Each attribute's distribution, as it probably is (`margrave.smoothing`).
+        off: Total variation by which it is still off for noise, about.
         codes: Its perplexity, between 1 and its codes.
         rows: How many rows there are, at least 1.
     """
@@ -84,8 +84,9 @@ class OneWays:
 
     @property
     def held(self) -> dict[str, float]:
-        """How many codes of each attribute hold anything."""
-        return {name: float(np.count_nonzero(share)) for name, share in self.shares.items()}
+        """How many codes of each attribute hold anything: half a row or more."""
+        least = 0.5 / self.rows
+        return {name: float(max((share >= least).sum(), 1)) for name, share in self.shares.items()}
 
     def product(self, pair: Clique) -> Floats:
         """The pair's table in rows if its attributes were independent."""
@@ -126,19 +127,21 @@ def summarise_one_ways(curator: Curator, given: Encoded | None = None) -> OneWay
         curator: Of the run.
         given: The codes of public attributes in all rows, at least one; None where nothing is public.
     """
-    shares, rows = released_one_ways(curator, () if given is None else given.domain.names)
-    ones = group_one_ways(curator)
-    # Several releases of one one-way are as sharp as their precisions added up.
-    noise = {
-        name: sum(1.0 / float((m.sigmas**2).mean()) for m in ones[name]) ** -0.5 / rows for name in shares
-    }
+    ways, rows = average_one_ways(curator, () if given is None else given.domain.names)
+    ordered = dict(zip(curator.domain.names, curator.domain.ordered, strict=True))
+    shares, unknown = dict[str, Floats](), dict[str, Floats]()
+    for name, own in ways.items():
+        smooth = smooth_counts(own.values, np.full(own.values.size, own.variance), ordered[name], rows)
+        shares[name] = project_simplex(smooth.values / rows, np.ones(own.values.size))
+        unknown[name] = np.sqrt(smooth.variances) / rows
     if given is not None:
         for name, size in zip(given.domain.names, given.domain.sizes, strict=True):
-            shares[name], noise[name] = np.bincount(given.column(name), minlength=size) / given.rows, 0.0
+            shares[name] = np.bincount(given.column(name), minlength=size) / given.rows
+            unknown[name] = np.zeros(size)
     off, codes = {}, {}
     for name, share in shares.items():
         held = share[share > 0]
-        off[name] = CELL_DISTANCE * noise[name] * len(held)
+        off[name] = CELL_DISTANCE * float(unknown[name][share > 0].sum())
         codes[name] = math.exp(-float((held * np.log(held)).sum()))
     return OneWays(shares, off, codes, rows)
 

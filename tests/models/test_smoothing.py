@@ -1,0 +1,199 @@
+"""Counts as they probably are: the averages are those of the definition, and nearer than the noisy counts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from margrave import smoothing
+from margrave.models._base.pooling import Pooled, smooth_one_ways
+from margrave.release import project_simplex
+from margrave.schema.domain import Domain
+from margrave.smoothing import CHANGES, LEVELS, STEPS, smooth_counts
+
+SHAPES = {
+    "even": np.ones(32),
+    "bell": np.exp(-0.5 * ((np.arange(32) - 12) / 5) ** 2),
+    "mostly zeros": np.r_[0.9, np.full(31, 0.1 / 31)],
+    "falling": 0.7 ** np.arange(32),
+    "steps": np.repeat([4.0, 1.0, 9.0, 2.0], 8),
+}
+ROWS = 5000.0
+
+
+def errors(shares: np.ndarray, ordered: int, sigma: float, runs: int = 20) -> tuple[float, float]:
+    """Mean total variation of the nearest distribution to noisy counts, and of the smoothed ones."""
+    rng, codes = np.random.default_rng(0), len(shares)
+    plain = smooth = 0.0
+    for _ in range(runs):
+        noisy = ROWS * shares + rng.normal(0.0, sigma, codes)
+        found = smooth_counts(noisy, np.full(codes, sigma**2), ordered, ROWS).values
+        plain += np.abs(project_simplex(noisy / ROWS, np.ones(codes)) - shares).sum() / 2
+        smooth += np.abs(found / ROWS - shares).sum() / 2
+    return plain / runs, smooth / runs
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_ordered_counts_are_nearer_where_noise_is_large_and_no_further_where_it_is_small(name: str) -> None:
+    shares = SHAPES[name] / SHAPES[name].sum()
+    for sigma, most in ((300.0, 0.8), (100.0, 0.9), (10.0, 1.02)):
+        plain, smooth = errors(shares, len(shares), sigma)
+        assert smooth < most * plain, sigma
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_peak_among_even_counts_stays(seed: int) -> None:
+    truth = np.full(40, 50.0)
+    truth[17] = 900.0
+    noisy = truth + np.random.default_rng(seed).normal(0.0, 30.0, 40)
+    found = smooth_counts(noisy, np.full(40, 900.0), 40, truth.sum()).values
+    assert abs(found[17] - noisy[17]) < 10.0
+    off, before = (np.abs(np.delete(counts - truth, 17)).max() for counts in (found, noisy))
+    assert off < 0.4 * before
+
+
+@pytest.mark.parametrize("codes", [20, 100])
+def test_codes_without_an_order_are_nearer_too_and_their_order_says_nothing(codes: int) -> None:
+    shares = 1.0 / np.arange(1.0, codes + 1)
+    shares /= shares.sum()
+    for sigma, most in ((300.0, 0.8), (100.0, 0.9), (3.0, 1.02)):
+        plain, smooth = errors(shares, 0, sigma)
+        assert smooth < most * plain, sigma
+    rng = np.random.default_rng(1)
+    noisy, variances = ROWS * shares + rng.normal(0.0, 80.0, codes), rng.uniform(50.0, 90.0, codes) ** 2
+    order = rng.permutation(codes)
+    found = smooth_counts(noisy, variances, 0, ROWS)
+    turned = smooth_counts(noisy[order], variances[order], 0, ROWS)
+    np.testing.assert_allclose(turned.values, found.values[order], atol=1e-6)
+    np.testing.assert_allclose(turned.variances, found.variances[order], atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "ordered"), [("bell", 32), ("steps", 32), ("falling", 0)])
+def test_the_variances_are_those_of_the_errors(name: str, ordered: int) -> None:
+    shares = SHAPES[name] / SHAPES[name].sum()
+    rng = np.random.default_rng(5)
+    for sigma in (20.0, 100.0):
+        off, told = [], []
+        for _ in range(60):
+            noisy = ROWS * shares + rng.normal(0.0, sigma, 32)
+            found = smooth_counts(noisy, np.full(32, sigma**2), ordered, ROWS)
+            off.append(np.square(found.values - ROWS * shares).mean())
+            told.append(found.variances.mean())
+        assert 0.6 < np.mean(told) / np.mean(off) < 1.7
+
+
+def test_stretches_are_averaged_over_all_cuts() -> None:
+    """Five codes have 16 cuts, whose levels are integrated here."""
+    noisy, spread = np.array([3.0, 5.0, 40.0, 38.0, -2.0]), np.array([4.0, 6.0, 5.0, 8.0, 4.0])
+    levels, change = np.array([2.0, 20.0, 60.0]), 0.3
+
+    def prior(level: float) -> float:
+        return float(np.mean(np.exp(-level / levels) / levels))
+
+    def integral(begin: int, end: int, power: int) -> float:
+        """Of one stretch: its counts' density over that at levels of 0, times a power of its level."""
+        own, sigma = noisy[begin:end], spread[begin:end]
+
+        def density(level: float) -> float:
+            ratio = np.exp(np.sum(own * level / sigma**2 - 0.5 * level**2 / sigma**2))
+            return float(level**power * prior(level) * ratio)
+
+        return float(integrate.quad(density, 0.0, 120.0, points=[1.0, 5.0, 20.0, 40.0], limit=200)[0])
+
+    whole, first, second = 0.0, np.zeros(5), np.zeros(5)
+    for cuts in itertools.product([False, True], repeat=4):
+        ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [5]
+        stretches = list(itertools.pairwise([0, *ends]))
+        chance = change ** sum(cuts) * (1.0 - change) ** (4 - sum(cuts))
+        likely = [integral(a, b, 0) for a, b in stretches]
+        weight = chance * math.prod(likely)
+        whole += weight
+        for (a, b), own in zip(stretches, likely, strict=True):
+            first[a:b] += weight * integral(a, b, 1) / own
+            second[a:b] += weight * integral(a, b, 2) / own
+    stretches = smoothing._weigh_stretches(noisy, spread**-2.0, levels)
+    means, squares = np.empty(5), np.empty(5)
+    log = smoothing._average_cuts(stretches, change, means, squares)
+    assert log == pytest.approx(math.log(whole), abs=1e-6)
+    np.testing.assert_allclose(means, first / whole, rtol=1e-6)
+    np.testing.assert_allclose(squares, second / whole, rtol=1e-6)
+
+
+def test_a_walk_is_the_conditional_normal_distribution() -> None:
+    noisy, spread = np.array([30.0, 50.0, 20.0, 90.0]), np.array([10.0, 30.0, 20.0, 10.0])
+    mean, step = 40.0, 15.0
+    first = (smoothing.FIRST_SPREAD * mean) ** 2
+    before = first + step**2 * np.minimum.outer(np.arange(4), np.arange(4))
+    whole = before + np.diag(spread**2)
+    expected = mean + before @ np.linalg.solve(whole, noisy - mean)
+    variances = np.diag(before - before @ np.linalg.solve(whole, before))
+    likely = stats.multivariate_normal(np.full(4, mean), whole).logpdf(noisy)
+    likely -= stats.norm(0.0, spread).logpdf(noisy).sum()
+    means, squares = np.empty(4), np.empty(4)
+    log = smoothing._follow_walk(noisy, spread**-2.0, mean, step, means, squares)
+    assert log == pytest.approx(likely)
+    np.testing.assert_allclose(means, expected)
+    np.testing.assert_allclose(squares - means**2, variances)
+
+
+@pytest.mark.parametrize("u", [-60.0, -30.001, -29.999, -6.0, -1.0, 0.0, 2.0, 30.0])
+def test_normal_numbers_above_zero(u: float) -> None:
+    log, mean, variance = smoothing._cut_at_zero(u)
+    assert log == pytest.approx(stats.norm.logcdf(u) - stats.norm.logpdf(u), rel=1e-9, abs=1e-9)
+    # Of x above 0 the density goes by exp(u x - x^2 / 2).
+    width = min(40.0 / abs(u), 12.0) if u < 0 else u + 12.0
+    moments = [
+        integrate.quad(lambda x, k=k: x**k * math.exp(u * x - x * x / 2 - max(u, 0) ** 2 / 2), 0.0, width)[0]
+        for k in range(3)
+    ]
+    assert mean == pytest.approx(moments[1] / moments[0], rel=1e-6)
+    assert variance == pytest.approx(moments[2] / moments[0] - (moments[1] / moments[0]) ** 2, rel=1e-4)
+
+
+def test_a_level_that_noise_hides_is_as_likely_as_before() -> None:
+    log, mean, variance = smoothing._cut_at_zero(-1e9)
+    assert (log, mean, variance) == pytest.approx((-math.log(1e9), 1e-9, 1e-18))
+
+
+def test_what_is_certain_or_too_little_stays() -> None:
+    few = np.array([30.0, 90.0])
+    assert smooth_counts(few, np.full(2, 400.0), 2, 100.0).values is few
+    some = np.array([30.0, 90.0, 10.0])
+    assert smooth_counts(some, np.array([4.0, 0.0, 4.0]), 3, 130.0).values is some
+    hidden = np.array([-30.0, -90.0, -10.0])
+    assert smooth_counts(hidden, np.full(3, 4.0), 3, 0.0).values is hidden
+    exact = np.random.default_rng(0).uniform(50.0, 500.0, 300)
+    for ordered in (0, 250, 300):
+        found = smooth_counts(exact, np.full(300, 1e-6), ordered, exact.sum())
+        np.testing.assert_allclose(found.values, exact, rtol=1e-3)
+        assert np.isfinite(found.variances).all()
+
+
+def test_codes_behind_the_ordered_ones_stay_and_all_add_up() -> None:
+    noisy = np.array([90.0, 130.0, 70.0, 110.0, 95.0, 400.0, -20.0])
+    found = smooth_counts(noisy, np.full(7, 900.0), 5, 900.0)
+    assert found.values[5:].tolist() == [400.0, -20.0]
+    assert found.variances[5:].tolist() == [900.0, 900.0]
+    # Their own sum is 495 with five cells' noise, what the others leave of all rows 520 with two cells'.
+    assert found.values[:5].sum() == pytest.approx((495.0 * 2 + 520.0 * 5) / 7)
+
+
+def test_only_tables_of_one_attribute_are_smoothed_and_their_noise_stays() -> None:
+    domain = Domain(("a", "b"), (5, 2), (5, 0))
+    one = Pooled(("a",), np.array([90.0, 130.0, 70.0, 110.0, 100.0]), np.full(5, 30.0))
+    pair = Pooled(("a", "b"), np.arange(10.0).reshape(5, 2), np.full((5, 2), 30.0))
+    smooth, same = smooth_one_ways(domain, [one, pair], 500.0)
+    assert np.ptp(smooth.values) < 0.5 * np.ptp(one.values)
+    assert smooth.sigma.tolist() == one.sigma.tolist()
+    assert same is pair
+
+
+def test_grids_are_increasing_and_positive() -> None:
+    for grid in (CHANGES, LEVELS, STEPS):
+        assert (np.diff(grid) > 0).all()
+        assert grid[0] > 0
+    assert CHANGES[-1] < 1
