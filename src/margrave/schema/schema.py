@@ -419,15 +419,17 @@ class Schema:
             SchemaError: It is not a schema.
         """
         try:
-            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+            # Editors of Windows write a byte order mark.
+            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8-sig")))
         except OSError:
             raise InputError(invalid("schema", "a readable file", "Check the path.", got=str(path))) from None
         except ValueError as error:
             if isinstance(error, InputError):
                 raise
-            raise SchemaError(
-                invalid("schema", "valid JSON in UTF-8", "Check it with a JSON editor.")
-            ) from None
+            remedy = "Check it with a JSON editor."
+            if isinstance(error, json.JSONDecodeError):
+                remedy = f"Line {error.lineno}, column {error.colno}: {error.msg}."
+            raise SchemaError(invalid("schema", "valid JSON in UTF-8", remedy)) from None
 
 
 def apply_rules(columns: Iterable[Column], rules: Sequence[Rule], discovered: Collection[str]) -> Schema:
