@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import margrave as mg
 from margrave.errors import InputError, SchemaError
 from margrave.files import read_spec
 from margrave.schema.columns import Boolean, Categorical, Integer, Ordinal, Real, Unknown
@@ -59,6 +61,9 @@ def test_documents_that_are_no_schema(document: Any) -> None:
 def test_files_that_are_no_schema(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="readable file"):
         Schema.load(tmp_path / "none.json")
+    for no_path in ({"age": "integer"}, [Boolean(name="a")]):
+        with pytest.raises(InputError, match="schema must be a Schema or the path"):
+            mg.Synthesizer(epsilon=1.0, schema=no_path).plan(pa.table({"a": [True]}))  # type: ignore[arg-type]
     (tmp_path / "broken.json").write_bytes(b"{\xff")
     with pytest.raises(SchemaError, match="valid JSON"):
         Schema.load(tmp_path / "broken.json")

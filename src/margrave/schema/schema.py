@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -415,9 +416,13 @@ class Schema:
         """Read schema.json.
 
         Raises:
-            InputError: There is no such file or it is not JSON.
-            SchemaError: It is not a schema.
+            InputError: There is no such file, or this is no path.
+            SchemaError: It is not a schema in JSON.
         """
+        if not isinstance(path, str | os.PathLike):
+            remedy = "Columns alone make one: mg.Schema([mg.Integer(name='age', lower=0, upper=110)])."
+            constraint = "a Schema or the path of a schema.json"
+            raise InputError(invalid("schema", constraint, remedy, got=type(path).__name__))
         try:
             # Editors of Windows write a byte order mark.
             return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8-sig")))
