@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -419,13 +418,15 @@ class Schema:
             InputError: There is no such file, or this is no path.
             SchemaError: It is not a schema in JSON.
         """
-        if not isinstance(path, str | os.PathLike):
+        try:
+            file = Path(path)
+        except TypeError:
             remedy = "Columns alone make one: mg.Schema([mg.Integer(name='age', lower=0, upper=110)])."
             constraint = "a Schema or the path of a schema.json"
-            raise InputError(invalid("schema", constraint, remedy, got=type(path).__name__))
+            raise InputError(invalid("schema", constraint, remedy, got=type(path).__name__)) from None
         try:
             # Editors of Windows write a byte order mark.
-            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8-sig")))
+            return cls.from_json(json.loads(file.read_text(encoding="utf-8-sig")))
         except OSError:
             raise InputError(invalid("schema", "a readable file", "Check the path.", got=str(path))) from None
         except ValueError as error:
