@@ -252,10 +252,8 @@ def _list_copies(comparison: Comparison) -> list[str]:
     # Not a number where there is no such row, of which nothing is true.
     if not 1.0 - value < missed / 2.0:
         return []
-    words = (
-        f"{percent(value)} of the real rows that are unlike any other are among its rows; of as many drawn "
-    )
-    words += f"anew from the real table {percent(1.0 - missed)} would be. Is it a copy of real rows?"
+    words = f"{percent(value)} of the real rows that are unlike any other are among its rows; of as many "
+    words += f"drawn anew from the real table {percent(1.0 - missed)} would be. Is it a copy of real rows?"
     return [words]
 
 
