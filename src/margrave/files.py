@@ -383,7 +383,7 @@ def read_spec(path: Path, param: str) -> dict[str, Any]:
             invalid(param, f"a file ending in one of {list(SUFFIXES)}", "Rename it.", got=str(path))
         )
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors of Windows write a byte order mark
     except (OSError, UnicodeDecodeError):
         raise InputError(
             invalid(param, "a file that can be read", "Check the path.", got=str(path))

@@ -100,6 +100,15 @@ def test_a_script_gets_the_table_and_what_is_public(tmp_path: Path) -> None:
         made(str(tmp_path / "none.py"), table, tmp_path)
 
 
+def test_columns_that_the_table_has_not_are_an_error_and_no_score(tmp_path: Path) -> None:
+    prepared(tmp_path)
+    body = f"table = table.rename_columns([{HIDDEN!r}, *table.column_names[1:]])"
+    found = cell(read_grid(None, grid_words(tmp_path, write_script(tmp_path, "other", body))), tmp_path)
+    assert found["status"] == "error"
+    assert "columns of synthetic rows must be among" in found["reason"]
+    assert HIDDEN not in found["reason"]
+
+
 def test_a_cell_scores_against_what_was_held_out(tmp_path: Path) -> None:
     prepared(tmp_path, target="label")
     found = cell(read_grid(None, grid_words(tmp_path, "real")), tmp_path)

@@ -58,6 +58,7 @@ def test_coefficients_are_printed_and_written(release: Path, tmp_path: Path) -> 
     bare = call("regress", release, "--target", "pay", "--no-intercept", "--encoding", "a=b=ranks")
     assert "(intercept)" not in bare.out
     assert "a=b " in bare.out
+    assert "a=b enters by ranks, from -1 for its first code to 1 for its last" in bare.out
 
 
 @pytest.mark.parametrize(

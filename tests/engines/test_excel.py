@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 
 from command_line import call, files
-from margrave.engines.opening import open_source
+from margrave.engines.opening import open_head, open_source
 from margrave.errors import InputError, MissingExtraError
 from margrave.schema.columns import Unknown
 from margrave.schema.storage.text import TextFormat
@@ -114,3 +114,10 @@ def test_the_main_job_takes_a_sheet(tmp_path: Path) -> None:
     )
     assert done.code == 0, done.err
     assert out.read_text(encoding="utf-8").splitlines()[0] == "visits,day"
+
+
+def test_a_first_column_without_a_name_has_row_numbers(tmp_path: Path) -> None:
+    """As `DataFrame.to_excel` writes them, and as text files are read."""
+    path = write_book(tmp_path / "t.xlsx", {"s": [[None, "a"], [0, "x"], [1, "y"]]})
+    assert read(path) == {"Unnamed: 0": ["0", "1"], "a": ["x", "y"]}
+    assert open_head(path)[0].columns == open_source(path)[0].columns

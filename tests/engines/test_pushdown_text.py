@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -12,7 +14,7 @@ import pytest
 
 from extras import import_extra
 from margrave.engines.counts import Counts
-from margrave.engines.opening import open_source
+from margrave.engines.opening import open_head, open_source
 from margrave.errors import InputError
 from margrave.measure.curator import Curator
 from margrave.measure.mechanisms.gaussian import Gaussian
@@ -263,3 +265,14 @@ def test_texts_are_read_in_a_format_as_in_memory() -> None:
         assert one.histogram("paid", edges, absent=True).reveal().tolist() == [0, 1, 0, 5]
         (counts,) = one.bind(Schema((column,))).count([("paid",)])
         assert counts.reveal().tolist() == [2, 0, 2, 0, 2]
+
+
+def test_a_backend_whose_columns_have_no_types_is_refused(tmp_path: Path) -> None:
+    """A cell of SQLite may be a text in a column of whole numbers, and end a look at all others."""
+    with sqlite3.connect(tmp_path / "t.sqlite") as file:
+        file.execute("create table t (n integer)")
+    table = ibis.sqlite.connect(tmp_path / "t.sqlite").table("t")
+    with pytest.raises(InputError, match="columns have types; cells of sqlite"):
+        open_source(table)
+    with pytest.raises(InputError, match="columns have types; cells of sqlite"):
+        open_head(table)

@@ -192,6 +192,11 @@ def test_folders_and_patterns(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").write_bytes(b"")
     assert open_source(tmp_path)[0].kinds("n").reveal().sum() == 90
     assert open_source(tmp_path / "part-[01].parquet")[0].kinds("n").reveal().sum() == 60
+    for year, rows in ((2023, 3), (2024, 4)):
+        (tmp_path / f"year={year}").mkdir()
+        written(tmp_path / f"year={year}", TABLE.slice(0, rows))
+    for pattern in ("year=*", "year=*/*.parquet", "**/t.parquet", "year=*/**"):
+        assert open_source(tmp_path / pattern)[0].kinds("n").reveal().sum() == 7, pattern
     written(tmp_path, TABLE.rename_columns(["n", "u"]), "other.parquet")
     for where, words in ((tmp_path, "same columns"), (tmp_path / "none-*.parquet", "Parquet files")):
         with pytest.raises(InputError, match=words):
@@ -213,6 +218,11 @@ def test_databases_name_their_table(tmp_path: Path) -> None:
     batches = DuckBatches(tmp_path / "d.duckdb", 'it\'s "2"')
     rows = np.concatenate([table["n"].to_numpy() for table in batches.read(["n"])])
     np.testing.assert_array_equal(rows, np.arange(600_000))
+    with (
+        duckdb.connect(str(tmp_path / "open.duckdb")),
+        pytest.raises(InputError, match="Close other connections"),
+    ):
+        open_source(tmp_path / "open.duckdb")
     (tmp_path / "x.duckdb").write_bytes(b"CANARY")
     with pytest.raises(InputError, match="readable DuckDB") as error:
         open_source(tmp_path / "x.duckdb")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+from command_line import call
 from margrave import Between, Synthesizer, Unit
 from margrave.errors import InputError
 from margrave.measure.discovery.between.lines import (
@@ -114,7 +118,7 @@ def test_a_missing_value_needs_no_base() -> None:
     assert made["age"].null_count == 0
 
 
-def test_a_value_on_an_exact_line_says_its_bases_value() -> None:
+def test_a_value_on_an_exact_line_says_its_bases_value(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     level = rng.integers(1, 13, ROWS)
     table = pa.table({"level": level, "entered": 2025 - level, "other": rng.integers(0, 50, ROWS)})
@@ -128,6 +132,11 @@ def test_a_value_on_an_exact_line_says_its_bases_value() -> None:
     made = synthesis.sample_arrow(200, given={name: Between(value, value + 2)})
     assert set(made[name].to_pylist()) == {value, value + 1, value + 2}
     assert (made["level"].to_numpy() + made["entered"].to_numpy() == 2025).all()
+    release, out = tmp_path / "NOT-PRIVATE.margrave", tmp_path / "NOT-PRIVATE.parquet"
+    synthesis.save(release)
+    done = call("sample", release, "-o", out, "--rows", 200, "--given", f"{name}={value}..{value + 2}")
+    assert done.code == 0, done.err
+    assert set(pq.read_table(out)[name].to_pylist()) == {value, value + 1, value + 2}
     made = synthesis.sample_arrow(50, given={name: value, base: other})
     assert set(made[base].to_pylist()) == {other}
     with pytest.raises(InputError, match="a value of the column"):

@@ -10,12 +10,14 @@ import re
 import numpy as np
 import pytest
 from page_checks import Page, check
-from reviewed import review
+from reviewed import ROWS, SCHEMA, made, review
 
+import margrave as mg
 from margrave.evaluation import METRICS
 from margrave.evaluation.review import Review, default_metrics
 from margrave.report import render_comparison
 from margrave.report.comparison.page import group_scores
+from margrave.report.comparison.verdict import judge_comparison, plain_lines
 
 LARGEST = 1_500_000
 
@@ -178,3 +180,19 @@ def test_undefined_scores_say_why() -> None:
     part = text[text.index('id="score-average_tv"') :]
     assert "for a reason" in part[: part.index("</details>")]
     assert "not defined" in part[: part.index("</tr>")]
+
+
+def test_a_copy_of_the_real_rows_is_told_and_rows_drawn_anew_are_none() -> None:
+    real = made(0, 0.2)
+    rng = np.random.default_rng(0)
+    tables = {
+        "copy": real.take(rng.permutation(ROWS)),
+        "anew": real.take(rng.integers(0, ROWS, ROWS)),
+        "thrice": real.take(rng.integers(0, ROWS, 3 * ROWS)),
+        "other": made(7, 0.2),
+    }
+    metrics = ("average_tv", "unique_exact_match")
+    found = mg.review(real, tables, schema=SCHEMA, metrics=metrics, pictures=False)
+    told = [name for name, one in found.comparisons.items() if "copy of" in str(judge_comparison(one).look)]
+    assert told == ["copy"]
+    assert "100.0% of the real rows that are unlike any other" in "\n".join(plain_lines(found))

@@ -90,7 +90,18 @@ def test_a_schema_to_fill_in_is_enough(tmp_path: Path) -> None:
     call("schema", tmp_path / "visits.csv", "--owner", "patient", "--out", tmp_path / "schema.json")
     done = call("dummy", tmp_path / "schema.json", "--rows", 10, "--out", tmp_path / "dummy.csv")
     assert done.code == 0, done.err
+    assert "filled in with placeholders, since not declared: visit, sex" in done.out
     with (tmp_path / "dummy.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
     names = [entry["name"] for entry in json.loads((tmp_path / "schema.json").read_text())["columns"]]
     assert (header, len(rows)) == (names, 10)
+
+
+def test_what_is_declared_but_for_missing_values_is_no_placeholder(tmp_path: Path) -> None:
+    age = mg.Integer(name="age", lower=0, upper=110)
+    mg.Schema([age, mg.Integer(name="size"), mg.Boolean(name="ill", missing=False)]).save(
+        tmp_path / "schema.json"
+    )
+    done = call("dummy", tmp_path / "schema.json", "--rows", 10, "--out", tmp_path / "dummy.csv")
+    assert "since not declared: size\n" in done.out
+    assert "with empty cells, since nothing declares whether values are missing: age\n" in done.out

@@ -13,7 +13,7 @@ from margrave.schema.columns import Integer, Real, Relative
 from margrave.schema.columns.relative import Comparison
 from margrave.schema.encode import decode
 from margrave.schema.encoded import Encoded, code_dtype
-from margrave.schema.given import given_values
+from margrave.schema.given import Between, given_values
 from margrave.schema.schema import Schema
 
 CENTS = ((0.01, 1.0),)
@@ -177,3 +177,10 @@ def test_a_value_says_its_bases_only_where_each_row_has_that() -> None:
     alone = Schema((base, line(own, "level", factor=-1.0, offset=2025.0, alone=True)))
     with pytest.raises(InputError, match="'level'"):
         given_values(alone, {"year": 2020})
+
+
+def test_a_range_of_a_column_that_others_say_is_refused_as_one() -> None:
+    """Not with a word about the others: with them it would be refused as well."""
+    for given in ({"mean": Between(1, 2)}, {"mean": Between(1, 2), "level": 3, "points": 4}):
+        with pytest.raises(InputError, match=r"given\['mean'\] must be one value"):
+            given_values(invoice(), given)

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import margrave as mg
 from margrave.errors import InputError, SchemaError
+from margrave.files import read_spec
 from margrave.schema.columns import Boolean, Categorical, Integer, Ordinal, Real, Unknown
 from margrave.schema.constraints.rules import Ordered
 from margrave.schema.domain import Domain
@@ -58,9 +61,24 @@ def test_documents_that_are_no_schema(document: Any) -> None:
 def test_files_that_are_no_schema(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="readable file"):
         Schema.load(tmp_path / "none.json")
+    for no_path in ({"age": "integer"}, [Boolean(name="a")]):
+        with pytest.raises(InputError, match="schema must be a Schema or the path"):
+            mg.Synthesizer(epsilon=1.0, schema=no_path).plan(pa.table({"a": [True]}))  # type: ignore[arg-type]
     (tmp_path / "broken.json").write_bytes(b"{\xff")
     with pytest.raises(SchemaError, match="valid JSON"):
         Schema.load(tmp_path / "broken.json")
+    (tmp_path / "comma.json").write_text('{"columns": [\n  {"name": "a",}]}')
+    with pytest.raises(SchemaError, match="Line 2, column"):
+        Schema.load(tmp_path / "comma.json")
+
+
+def test_a_byte_order_mark_of_an_editor_is_read_over(tmp_path: Path) -> None:
+    text = json.dumps({"columns": [{"name": "a", "kind": "boolean"}]})
+    (tmp_path / "schema.json").write_text(text, encoding="utf-8-sig")
+    assert Schema.load(tmp_path / "schema.json").names == ("a",)
+    assert read_spec(tmp_path / "schema.json", "spec") == json.loads(text)
+    (tmp_path / "spec.toml").write_text("rows = 3", encoding="utf-8-sig")
+    assert read_spec(tmp_path / "spec.toml", "spec") == {"rows": 3}
 
 
 def test_domain_and_replace() -> None:

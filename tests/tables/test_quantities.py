@@ -20,6 +20,7 @@ SCHEMA = mg.Schema(
         mg.Categorical(name="sex", values=("F", "M"), missing=False),
         mg.Categorical(name="ward", values=("a", "b"), missing=False),
         mg.Ordinal(name="grade", values=(1, 2, 5), missing=False),
+        mg.Identifier(name="who", pattern="number"),
     )
 )
 MIDDLES = np.arange(10) * 10 + 4.5
@@ -108,7 +109,14 @@ def test_noise_that_hides_the_rows_leaves_the_whole_range() -> None:
     ("call", "error", "message"),
     [
         (lambda s: s.mean("ward"), InputError, "a column of numbers"),
-        (lambda s: s.mean("city"), SchemaError, "city"),
+        (lambda s: s.mean("city"), SchemaError, "column must be among .*'city'"),
+        (lambda s: s.mean("who"), SchemaError, "column must be among .*'who'. Check"),
+        (lambda s: s.mean("pay", by="city"), SchemaError, "by must be among .*'city'"),
+        (lambda s: s.mean("pay", by=["sex"]), SchemaError, "by must be the name of one column"),
+        (lambda s: s.quantile("pay", by=["sex", "ward"]), SchemaError, "by must be the name of one column"),
+        (lambda s: s.share("ward", "a", by=["sex"]), SchemaError, "by must be the name of one column"),
+        (lambda s: s.table("pay", "city"), SchemaError, "columns must be among .*'city'"),
+        (lambda s: s.table(["pay"]), SchemaError, "columns must be the name of one column"),
         (lambda s: s.mean("pay", by="ward"), InputError, "held by a measured table"),
         (lambda s: s.mean("pay", by="pay"), InputError, "another column"),
         (lambda s: s.mean("pay", of="rows"), InputError, "of must be"),

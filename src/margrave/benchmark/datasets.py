@@ -405,7 +405,8 @@ def _read_text(path: Path, entry: TableEntry) -> pa.Table:
     except (OSError, pa.ArrowInvalid):
         raw = None  # the reader's own message may quote a row
     if raw is None:
-        raise InputError(invalid(unread, "text with one line a row", "Check separator and columns."))
+        remedy = "Check separator; columns names the fields of a file without a header, drop leaves some out."
+        raise InputError(invalid(unread, "text with one line a row", remedy))
     blank = pa.array(list(entry.missing), pa.string())
     columns = {}
     for name in names:

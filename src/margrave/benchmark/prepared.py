@@ -165,12 +165,19 @@ class Prepared:
         """Synthetic rows as metrics read them, columns in the real table's order.
 
         A column that a method left out, such as free text, is missing in every row.
+
+        Raises:
+            InputError: It has a column that the table has not.
         """
         import pyarrow as pa
 
         from margrave.engines.frames import read_table
 
         made = read_table(table)[0]
+        known = self.train.column_names
+        if not set(made.column_names) <= set(known):
+            remedy = "Return the columns that were handed over."
+            raise InputError(invalid("columns of synthetic rows", f"among {known}", remedy))
         for name in self.scoring.names:
             if name not in made.column_names:
                 made = made.append_column(name, pa.nulls(made.num_rows, self.train.schema.field(name).type))

@@ -5,6 +5,7 @@ The demo: raw Adult in, synthetic rows, a release file, a report and a compariso
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,6 +16,7 @@ from margrave.errors import InputError, invalid
 
 if TYPE_CHECKING:
     from margrave.progress import OnStep
+    from margrave.schema.columns import Column
 
 
 def example(
@@ -60,9 +62,18 @@ def dummy(
     width = len(declared.columns)
     columns = f"{width} column{'s' if width != 1 else ''}"
     typer.echo(f"{out}: {rows:,} made-up rows, {columns}, from the schema alone")
-    guessed = [column.name for column in declared.columns if not column.known]
+    unknown = [column for column in declared.columns if not column.known]
+    gaps = [column.name for column in unknown if _lacks_missing_alone(column)]
+    guessed = [column.name for column in unknown if column.name not in gaps]
     if guessed:
         typer.echo(f"filled in with placeholders, since not declared: {', '.join(guessed)}")
+    if gaps:
+        typer.echo(f"with empty cells, since nothing declares whether values are missing: {', '.join(gaps)}")
+
+
+def _lacks_missing_alone(column: Column) -> bool:
+    """Whether all is declared of a column but whether values of it are missing."""
+    return column.missing is None and dataclasses.replace(column, missing=True).known
 
 
 def demo(

@@ -385,4 +385,6 @@ def check_epsilon(epsilon: float | None, error: float | None, risk: str | None) 
     """
     if (epsilon is None) == (error is None and risk is None):
         remedy = "Say --epsilon 1; or --error 0.02 with --rows, or --risk '10% at 1%', to have it found."
-        raise InputError(invalid("epsilon", "given, or else an error or a risk", remedy, got=epsilon))
+        raise InputError(
+            invalid("epsilon", "given, or else an error or a risk, not both", remedy, got=epsilon)
+        )

@@ -299,7 +299,7 @@ def _read_value(name: str, value: str, missing: str, synthesis: Synthesis) -> An
     """A value, or a range where the column has an order and no such value itself."""
     import pyarrow as pa
 
-    from margrave.schema.columns import Binned, Listed
+    from margrave.schema.columns import Binned, Listed, Relative
     from margrave.schema.given import Between
     from margrave.schema.storage.spelling import read_cells
 
@@ -310,7 +310,7 @@ def _read_value(name: str, value: str, missing: str, synthesis: Synthesis) -> An
         return read_cells(pa.array([part], pa.large_string()), name, text)[0].as_py()
 
     listed = isinstance(column, Listed) and column.ordered > 0 and value not in column.labels
-    ordered = listed or isinstance(column, Binned)
+    ordered = listed or isinstance(column, (Binned, Relative))
     if ordered and ".." in value:
         low, _, high = value.partition("..")
         return Between(read(low) if low else None, read(high) if high else None)

@@ -242,11 +242,13 @@ def _read_header(data: bytes, shape: Shape, head: TextHead) -> list[str]:
     line = io.StringIO(data[: shape.header].decode("utf-8"), newline="")
     quoted: Any = {"quotechar": head.text.quote} if head.text.quote else {"quoting": csv.QUOTE_NONE}
     cells = next(csv.reader(line, delimiter=head.separator, strict=True, **quoted), [])
-    names = [cell.strip(BLANKS) for cell in cells]
-    # Row numbers that pandas or R wrote have no name; it is that under which pandas reads them.
-    if len(names) > 1 and not names[0] and all(names[1:]) and ROW_NUMBERS not in names:
-        names[0] = ROW_NUMBERS
-    return names
+    return _name_row_numbers([cell.strip(BLANKS) for cell in cells])
+
+
+def _name_row_numbers(names: list[str]) -> list[str]:
+    """The names with one for row numbers that pandas or R wrote, which have none: that of pandas."""
+    unnamed = len(names) > 1 and not names[0] and all(names[1:]) and ROW_NUMBERS not in names
+    return [ROW_NUMBERS, *names[1:]] if unnamed else names
 
 
 def check_names(names: list[str], text: TextFormat) -> None:
@@ -421,7 +423,7 @@ def _first_names(rows: list[list[Any]]) -> list[str]:
     # Spreadsheets keep empty cells at the end of a row that were once filled.
     while names and not names[-1]:
         names.pop()
-    return names
+    return _name_row_numbers(names)
 
 
 def _cell_text(cell: Any) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -253,17 +254,22 @@ def _parquet_files(name: str) -> list[Path]:
     """The files of a folder or a pattern, sorted by name; none if it is neither."""
     path = Path(name)
     if path.is_dir():
-        found = [file for suffix in PARQUET for file in path.rglob(f"*{suffix}")]
-    elif any(mark in path.name for mark in "*?[") and not path.exists():
-        found = list(path.parent.glob(path.name))
+        found = _find_inside(path)
+    elif any(mark in name for mark in "*?[") and not path.exists():
+        matches = map(Path, glob.glob(name, recursive=True))
+        found = [file for match in matches for file in (_find_inside(match) if match.is_dir() else [match])]
     else:
         return []
-    shown = sorted(file for file in found if file.is_file() and not file.name.startswith((".", "_")))
+    shown = sorted({file for file in found if file.is_file() and not file.name.startswith((".", "_"))})
     if not shown:
         raise InputError(
             invalid("data", "a folder or pattern with Parquet files", "Check the path.", got=name)
         )
     return shown
+
+
+def _find_inside(folder: Path) -> list[Path]:
+    return [file for suffix in PARQUET for file in folder.rglob(f"*{suffix}")]
 
 
 def content_bytes(path: Path) -> int:

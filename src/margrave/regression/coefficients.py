@@ -262,6 +262,11 @@ class Coefficients:
         lines += [
             f"levels of {column} are compared with {level}" for column, level in self.references.items()
         ]
+        lines += [
+            f"{one.column} enters by ranks, from -1 for its first code to 1 for its last"
+            for one in self.fit.design.encodings
+            if one.ranked
+        ]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from margrave.schema.columns import Binned, Column, Listed, Relative
 from margrave.schema.encode import coded_from, encode_from
 from margrave.schema.encoded import Encoded
 from margrave.schema.schema import Schema
-from margrave.tables.estimates import labels_of
+from margrave.tables.estimates import labels_of, release_column
 from margrave.tables.means import Averaged
 from margrave.tables.numbers import doubts_of, find_label, refuse_numbers, scores_of
 from margrave.tables.relative_means import average_relative, find_line
@@ -41,6 +41,7 @@ class Encoding:
         binned: The column whose own numbers these are, where its bins were discovered; else None.
         feature: What the numbers are called, where they are a line of the column's.
         slope: Of that line.
+        ranked: Whether the first number of each code is its rank, from -1 to 1.
     """
 
     column: str
@@ -52,19 +53,7 @@ class Encoding:
     binned: Column | None = None
     feature: str = ""
     slope: float = 1.0
-
-
-def release_column(schema: Schema, name: str, param: str) -> Column:
-    """A column of a release that has codes.
-
-    Raises:
-        InputError: The release has no such column, or it is an identifier or was left out.
-    """
-    held = [column.name for column in schema.attributes]
-    if name not in held:
-        remedy = "Check the spelling; only columns of the release can be used."
-        raise InputError(invalid(param, f"among {held}", remedy, got=name))
-    return schema[name]
+    ranked: bool = False
 
 
 def list_coded_by(schema: Schema, target: str) -> list[str]:
@@ -105,7 +94,7 @@ def encode_feature(
         base = int(np.argmax(shares)) if reference is None else labels.index(reference)
         return _levels(name, labels, [code for code in range(len(labels)) if code != base], labels[base])
     if how == "ranks":
-        return _scale(name, labels, _ranks(column))
+        return replace(_scale(name, labels, _ranks(column)), ranked=True)
     if numbers is None:
         remedy = "Use 'levels' or 'ranks' for it."
         raise InputError(invalid(f"encoding of {name!r}", "'levels' or 'ranks': it has no numbers", remedy))

@@ -27,7 +27,6 @@ from margrave.regression.encoding import (
     encode_line,
     encode_target,
     list_coded_by,
-    release_column,
 )
 from margrave.regression.families import FAMILIES, Family, family_of
 from margrave.regression.inference import find_directions, find_reach, second_order, solve_strong
@@ -38,7 +37,7 @@ from margrave.regression.sums import MeasuredSums, Sums, label_means, model_sums
 from margrave.release import Release
 from margrave.schema.columns import Relative
 from margrave.schema.schema import Schema
-from margrave.tables.estimates import PooledTables
+from margrave.tables.estimates import PooledTables, release_column
 from margrave.tables.means import UNTOLD, Numbers, Product
 
 if TYPE_CHECKING:
@@ -434,7 +433,10 @@ def _notes(sums: Sums, source: str) -> list[str]:
     absent = [" x ".join(pair) for pair in sums.missing_pairs]
     if absent:
         shown = ", ".join(absent[:6]) + (f" and {len(absent) - 6} more" if len(absent) > 6 else "")
-        remedy = "Name the target when the release is made, raise epsilon, or use fewer features."
+        remedy = (
+            "Make a release that measures them (method auto, with the target named), raise epsilon, or use "
+            "fewer features."
+        )
         if source == "measured":
             raise InputError(invalid("features", f"in measured pairs: {shown} are not", remedy))
         return [f"no standard errors: no noisy table holds {shown}. {remedy}"]

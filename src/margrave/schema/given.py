@@ -240,12 +240,12 @@ def _alike(schema: Schema, given: Mapping[str, Any]) -> Given:
             # What is missing differs from nothing: its code is known without a base.
             codes[name], numbers[name] = column.missing_code, np.asarray(np.nan)
             continue
-        names: tuple[str, ...] = ()
-        if isinstance(column, Relative) and (not one or _is_value(column.own, value)):
-            names = _bases(column, list(given))
         if not one:
             choices[name] = _choice(name, value, column)
             continue
+        names: tuple[str, ...] = ()
+        if isinstance(column, Relative) and _is_value(column.own, value):
+            names = _bases(column, list(given))
         try:
             array = pa.array([value])
             bases = [in_usual_form(pa.array([given[one]]), schema[one]) for one in names]

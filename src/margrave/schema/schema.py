@@ -415,19 +415,27 @@ class Schema:
         """Read schema.json.
 
         Raises:
-            InputError: There is no such file or it is not JSON.
-            SchemaError: It is not a schema.
+            InputError: There is no such file, or this is no path.
+            SchemaError: It is not a schema in JSON.
         """
         try:
-            return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+            file = Path(path)
+        except TypeError:
+            remedy = "Columns alone make one: mg.Schema([mg.Integer(name='age', lower=0, upper=110)])."
+            constraint = "a Schema or the path of a schema.json"
+            raise InputError(invalid("schema", constraint, remedy, got=type(path).__name__)) from None
+        try:
+            # Editors of Windows write a byte order mark.
+            return cls.from_json(json.loads(file.read_text(encoding="utf-8-sig")))
         except OSError:
             raise InputError(invalid("schema", "a readable file", "Check the path.", got=str(path))) from None
         except ValueError as error:
             if isinstance(error, InputError):
                 raise
-            raise SchemaError(
-                invalid("schema", "valid JSON in UTF-8", "Check it with a JSON editor.")
-            ) from None
+            remedy = "Check it with a JSON editor."
+            if isinstance(error, json.JSONDecodeError):
+                remedy = f"Line {error.lineno}, column {error.colno}: {error.msg}."
+            raise SchemaError(invalid("schema", "valid JSON in UTF-8", remedy)) from None
 
 
 def apply_rules(columns: Iterable[Column], rules: Sequence[Rule], discovered: Collection[str]) -> Schema:

@@ -23,10 +23,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from margrave.errors import InputError, invalid
+from margrave.errors import InputError, SchemaError, invalid
 from margrave.models.registry import resolve
 from margrave.release import NoisyMarginal, Release
-from margrave.schema.columns import Binned, Listed, Relative
+from margrave.schema.columns import Binned, Column, Listed, Relative
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.schema import Schema
 
@@ -227,6 +227,9 @@ def estimates(
     """
     if source not in SOURCES:
         raise InputError(invalid("source", f"one of {list(SOURCES)}", "Pick one.", got=source))
+    for names in cliques:
+        for name in names:
+            release_column(release.schema, name, "columns")
     wanted = [checked_clique(release.domain, names) for names in cliques]
     found: dict[int, Estimate] = {}
     for place, clique in enumerate(wanted):
@@ -274,6 +277,26 @@ FIGURES = ("table", "cell", "count", "std_error", "lower", "upper", "source")
 """Columns of a written table that are not columns of the schema."""
 
 
+def release_column(schema: Schema, name: object, param: str) -> Column:
+    """A column of a release that has codes.
+
+    Args:
+        schema: Of the release.
+        name: What was asked for; anything but the name of one column is refused.
+        param: The argument that holds it, for the error.
+
+    Raises:
+        SchemaError: The release has no such column, or it is an identifier or was left out.
+    """
+    held = {column.name: column for column in schema.attributes}
+    if not isinstance(name, str):
+        raise SchemaError(invalid(param, "the name of one column", f"Pick one of {list(held)}.", got=name))
+    if name not in held:
+        remedy = "Check the spelling; keys, and columns that were left out, hold nothing to be counted."
+        raise SchemaError(invalid(param, f"among {list(held)}", remedy, got=name))
+    return held[name]
+
+
 def labels_of(schema: Schema, name: str) -> tuple[str, ...]:
     """A text for each code of a column, all different.
 
@@ -319,7 +342,8 @@ def long(estimates: Sequence[Estimate], schema: Schema, level: float = 0.95) -> 
     used = [name for name in schema.names if any(name in e.clique for e in estimates)]
     clash = sorted(set(used) & set(FIGURES))
     if clash:
-        raise InputError(invalid("column names", f"none of {list(FIGURES)}", "Rename them.", got=clash))
+        remedy = "Name tables without them, or write a .json file, which keeps names and figures apart."
+        raise InputError(invalid("column names", f"none of {list(FIGURES)}", remedy, got=clash))
     kind = pa.schema(
         [
             ("table", pa.int64()),

@@ -31,7 +31,7 @@ from margrave.schema.columns import Binned, Column, Relative
 from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
 from margrave.schema.domain import Clique
 from margrave.schema.schema import Schema
-from margrave.tables.estimates import PooledTables, Term, labels_of
+from margrave.tables.estimates import PooledTables, Term, labels_of, release_column
 from margrave.tables.means import Averaged, Numbers, estimate_means
 from margrave.tables.numbers import find_label, ranges_of, refuse_numbers, value_inside
 from margrave.tables.own_cells import read_alone
@@ -52,7 +52,7 @@ def estimate_mean(
 ) -> NumberEstimate | GroupEstimates:
     """The mean of a column of numbers over rows that have one; see `Synthesis.mean`."""
     check_question(of, level)
-    column = release.schema[name]
+    column = _find_column(release.schema, name, by)
     if isinstance(column, Relative):
         try:
             return estimate_means(release, average_relative(release.schema, column), by, of, level)
@@ -78,8 +78,9 @@ def estimate_share(
 ) -> NumberEstimate | GroupEstimates:
     """The share of rows that hold a value; see `Synthesis.share`."""
     check_question(of, level)
+    column = _find_column(release.schema, name, by)
     labels = labels_of(release.schema, name)
-    wanted = find_label(release.schema[name], labels, value)
+    wanted = find_label(column, labels, value)
     if wanted is None:
         raise InputError(invalid("value", f"one of {list(labels)}", "Pick a level.", got=value))
     marks = np.asarray([float(label == wanted) for label in labels])
@@ -99,7 +100,7 @@ def estimate_quantile(
     check_question(of, level)
     if not isinstance(q, float) or not 0.0 < q < 1.0:
         raise InputError(invalid("q", "above 0 and below 1", "Try q=0.5, the median.", got=q))
-    column = release.schema[name]
+    column = _find_column(release.schema, name, by)
     if isinstance(column, Relative) and by is None and (alone := read_alone(release, column)) is not None:
         return estimate_quantile(alone, name, q, of=of, level=level)
     asked = _find_line(release.schema, column)
@@ -138,6 +139,17 @@ def estimate_quantile(
         found[label] = NumberEstimate(value, error, (lower, upper), level)
         bins.append(QuantileBins(least, greatest, _contradict(fewest, most, errors)))
     return found[""] if by is None else GroupEstimates(found, bins=tuple(bins))
+
+
+def _find_column(schema: Schema, name: str, by: str | None) -> Column:
+    """The column that is asked about; that of the groups is found to be one as well.
+
+    Raises:
+        SchemaError: The release has no such column, or nothing of it is counted.
+    """
+    if by is not None:
+        release_column(schema, by, "by")
+    return release_column(schema, name, "column")
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,14 +63,21 @@ from margrave.schema.schema import Schema
 from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import NUMBER_VOTERS, spellings
 
+UNTYPED = frozenset({"sqlite"})
+"""Backends in which a cell may be of another type than its column: one row could end a look at the others."""
+
 
 def open_table(table: Any, choose: Choose = all_columns) -> tuple[PushdownSource, Frame]:
     """An ibis.Table of any backend, ready for the door, and what is public about it. **Not private.**
 
     Raises:
-        InputError: A column stores what has no column kind, a name repeats, or there is text and it is not
-            known how this backend gives its bytes.
+        InputError: A column stores what has no column kind, a name repeats, there is text and it is not
+            known how this backend gives its bytes, or columns of this backend have no types.
     """
+    backend = table.get_backend().name
+    if backend in UNTYPED:
+        constraint = f"of a backend whose columns have types; cells of {backend} may be of any"
+        raise InputError(invalid("data", constraint, "Export the table to Parquet."))
     kept = chosen_columns(table.columns, choose)
     table = table if kept is None else table.select(*kept)
     schema = _arrow_schema(table)

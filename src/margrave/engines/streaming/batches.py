@@ -56,7 +56,9 @@ class Batches(ABC):
             yield batch
 
 
-def read_guarded(read: Callable[[], Any], constraint: str) -> Any:
+def read_guarded(
+    read: Callable[[], Any], constraint: str, remedy: str = "Check that it is complete and readable."
+) -> Any:
     """What read returns; whatever it raises is replaced, not chained, for it may quote rows.
 
     Raises:
@@ -68,7 +70,7 @@ def read_guarded(read: Callable[[], Any], constraint: str) -> Any:
         raise
     except Exception:  # noqa: S110  # readers' errors have no common base, and none may be shown
         pass
-    raise InputError(invalid("data", constraint, "Check that it is complete and readable."))
+    raise InputError(invalid("data", constraint, remedy))
 
 
 @final
@@ -207,7 +209,12 @@ class DuckBatches(Batches):
     __slots__ = ("_connection", "_name", "_rows")
 
     def __init__(self, path: Path, table: str | None = None) -> None:
-        self._connection = read_guarded(lambda: _connect(path), "a readable DuckDB database")
+        # DuckDB opens no file that has a connection which may write, be it of this process.
+        self._connection = read_guarded(
+            lambda: _connect(path),
+            "a readable DuckDB database",
+            "Close other connections to it, or pass a table of theirs by ibis; check that it is complete.",
+        )
         names = read_guarded(lambda: _list_tables(self._connection), "a readable DuckDB database")
         self._name = _choose_table(names, table)
         self.schema = read_guarded(

@@ -97,6 +97,7 @@ def judge_comparison(comparison: Comparison) -> Verdict:
     level = min(levels, default=Level.FAIR)
     good = [aspect.words for aspect in found if aspect.level == Level.GOOD]
     look = [aspect.words for aspect in found if aspect.level is not None and aspect.level < Level.GOOD]
+    look += _list_copies(comparison)
     look += [words for score in comparison.scores for words in score.words[:TOLD]]
     look += _unlike(comparison)
     return Verdict(level, HEADLINES[level], found, tuple(good), tuple(look))
@@ -236,6 +237,24 @@ def _copies(own: _Values) -> Aspect | None:
         return None
     words = f"{percent(value)} of the real rows that are unlike any other reappear among the synthetic ones."
     return Aspect("copies", "One-of-a-kind rows that reappear", percent(value), None, words)
+
+
+def _list_copies(comparison: Comparison) -> list[str]:
+    """A sentence where more of the real rows unlike any other reappear than real rows drawn anew would have.
+
+    As many as are drawn anew leave out a share of them; twice as many leave out its square. More than half of
+    the way from there to all of them is told: not measured, a copy is at the end of the way.
+    """
+    own = _Values(comparison, None)
+    value, drawn = own.get("unique_exact_match"), own.get("unique_exact_match", "bootstrap")
+    real, synthetic = comparison.rows
+    missed = (1.0 - drawn) ** (synthetic / max(real, 1))
+    # Not a number where there is no such row, of which nothing is true.
+    if not 1.0 - value < missed / 2.0:
+        return []
+    words = f"{percent(value)} of the real rows that are unlike any other are among its rows; of as many "
+    words += f"drawn anew from the real table {percent(1.0 - missed)} would be. Is it a copy of real rows?"
+    return [words]
 
 
 def _unlike(comparison: Comparison) -> list[str]:

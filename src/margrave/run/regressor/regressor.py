@@ -18,12 +18,12 @@ from margrave.regression.encoding import (
     chosen_encodings,
     encode_feature,
     encode_target,
-    release_column,
 )
 from margrave.run.regressor.methods import METHODS, Promise, Scaling, Spending
 from margrave.run.regressor.result import INTERCEPT, PerturbedRegression
 from margrave.run.synthesizer import PARTITIONS, Synthesizer
 from margrave.schema.schema import Schema
+from margrave.tables.estimates import release_column
 
 
 class Regressor:
