@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def test_values_that_make_no_sense(values: Any) -> None:
 def test_numpy_scalars_become_plain() -> None:
     column = Categorical(name="x", values=(np.int64(3), np.str_("a"), np.float32(0.5)), missing=False)
     assert [type(value) for value in column.values or ()] == [int, str, float]
-    assert Integer(name="x", lower=np.int64(0), upper=np.int16(3)).edges == (0, 1, 2, 3, 4)  # type: ignore[arg-type]
+    assert Integer(name="x", lower=np.int64(0), upper=np.int16(3)).edges == (0, 1, 2, 3, 4)
 
 
 def test_sizes_and_labels() -> None:
@@ -58,3 +59,22 @@ def test_what_is_not_known_yet() -> None:
         assert not column.known
     with pytest.raises(SchemaError, match="known before it is encoded"):
         Schema((Unknown(name="x"),)).domain
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (lambda: Integer(name="age", lower="abc"), "bounds of column 'age'"),
+        (lambda: Integer(name="age", upper="0"), "bounds of column 'age'"),
+        (lambda: Real(name="age", lower=NAN), "bounds of column 'age'"),
+        (lambda: Schema([Integer(name=3)]), "name of a column"),
+        (lambda: Schema([Integer(name="age", missing="yes")]), "missing of column 'age'"),
+        (lambda: Schema([Integer(name="age", strict=None)]), "strict of column 'age'"),
+    ],
+)
+def test_what_no_column_can_be_is_refused_where_it_is_declared(
+    column: Callable[[], object], said: str
+) -> None:
+    """Discovery would find it out after it has spent."""
+    with pytest.raises(SchemaError, match=said):
+        column()

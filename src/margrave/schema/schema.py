@@ -207,6 +207,8 @@ class Schema:
         object.__setattr__(self, "rules", tuple(self.rules))
         if not self.columns:
             raise SchemaError(invalid("columns", "one or more", "A table needs a column."))
+        for column in self.columns:
+            column.check_own()
         if len(set(self.names)) != len(self.columns):
             raise SchemaError(invalid("columns", "uniquely named", "Rename the columns that repeat."))
         in_turn(self.columns)
@@ -424,17 +426,14 @@ class Schema:
             remedy = "Columns alone make one: mg.Schema([mg.Integer(name='age', lower=0, upper=110)])."
             constraint = "a Schema or the path of a schema.json"
             raise InputError(invalid("schema", constraint, remedy, got=type(path).__name__)) from None
-        try:
-            # Editors of Windows write a byte order mark.
+        try:  # editors of Windows write a byte order mark
             return cls.from_json(json.loads(file.read_text(encoding="utf-8-sig")))
         except OSError:
             raise InputError(invalid("schema", "a readable file", "Check the path.", got=str(path))) from None
         except ValueError as error:
             if isinstance(error, InputError):
                 raise
-            remedy = "Check it with a JSON editor."
-            if isinstance(error, json.JSONDecodeError):
-                remedy = f"Line {error.lineno}, column {error.colno}: {error.msg}."
+            remedy = f"{error}." if isinstance(error, json.JSONDecodeError) else "Save it as UTF-8."
             raise SchemaError(invalid("schema", "valid JSON in UTF-8", remedy)) from None
 
 

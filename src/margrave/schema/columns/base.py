@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar, final
 
+import numpy as np
+
 from margrave.errors import SchemaError, invalid
 
 Scalar = str | int | float | bool
@@ -88,6 +90,19 @@ class Column(ABC):
     def absorb_outside(self) -> Column:
         """The column with values outside what it declares counted as `strict` says: never an error."""
         return replace(self, strict=False)
+
+    def check_own(self) -> None:
+        """Find what every column has to be what it should.
+
+        Raises:
+            SchemaError: The name is no text, or `missing` or `strict` no truth value.
+        """
+        if not isinstance(self.name, str):
+            raise SchemaError(invalid("name of a column", "text", "Try name='age'.", got=self.name))
+        for part, value in (("missing", self.missing), ("strict", self.strict)):
+            if not isinstance(value, (bool, np.bool_)) and not (part == "missing" and value is None):
+                where = f"{part} of column {self.name!r}"
+                raise SchemaError(invalid(where, "True or False", "Leave it out if it is open.", got=value))
 
     def _check_rare(self, rare: object) -> None:
         if not isinstance(rare, (int, float)) or not 0 <= rare < 1:

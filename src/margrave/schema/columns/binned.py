@@ -143,11 +143,12 @@ class Binned(Column):
 
     def __post_init__(self) -> None:
         check_format(self.format, self.read, self.name)
+        if self.edges is None:
+            self._check_bounds()
         bounded = self.edges is None and self.lower is not None and self.upper is not None
         if self.provisional is None:
             object.__setattr__(self, "provisional", bounded and self.bins is None)
         if bounded and self.lower is not None and self.upper is not None:
-            self._check_bounds(self.lower, self.upper)
             object.__setattr__(self, "edges", self._equal_width())
             if self._separates_values():
                 object.__setattr__(self, "provisional", False)
@@ -192,8 +193,10 @@ class Binned(Column):
         alone = len(cells) > 1 and edge == math.nextafter(cells[-2], math.inf)
         return float(cells[-2]) if alone else edge
 
-    def _check_bounds(self, lower: float, upper: float) -> None:
-        if not (_is_number(lower) and _is_number(upper) and lower <= upper):
+    def _check_bounds(self) -> None:
+        # One bound alone is checked as well, or discovery would find out what it is not, at a price.
+        given = [bound for bound in (self.lower, self.upper) if bound is not None]
+        if not all(map(_is_number, given)) or given != sorted(given):
             raise SchemaError(
                 invalid(
                     f"bounds of column {self.name!r}", "finite numbers", "Check that lower is below upper."
