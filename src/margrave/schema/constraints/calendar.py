@@ -351,7 +351,7 @@ class _Rows:
         low, high = np.where(inside, inner[0], outer[0]), np.where(inside, inner[1], outer[1])
         held = low <= high
         date = self.read(name)
-        moved = _draw_within(column, low[held], high[held], self._rng)
+        moved = draw_within(column, low[held], high[held], self._rng)
         moved = move_to_first_days(moved) if column.has_months else moved
         shift = moved - date.numbers[rows[held]]
         date.numbers[rows[held]] = moved
@@ -465,7 +465,7 @@ def find_frequent(column: Temporal) -> Truths:
     return found
 
 
-def _draw_within(column: Temporal, low: Longs, high: Longs, rng: np.random.Generator) -> Longs:
+def draw_within(column: Temporal, low: Longs, high: Longs, rng: np.random.Generator) -> Longs:
     """A number in each range [low, high] by the column's cells, in these by hours and weekdays: [rows]."""
     edges, running = running_weights(column)
     ends = [np.interp(end, edges, running) for end in (low, high + 1)]
