@@ -42,6 +42,8 @@ at least: else anything would do."""
 Z_SEEN, Z_EVIDENT = 2.0, 3.0
 """Noise standard deviations by which a class has to have rows, and to be before or behind another one, to be
 placed; and those of a cell that says where."""
+NO_GAP = 0.05
+"""Part of a bin by which noise may move a class before another one in it. Not measured."""
 LEAST_PART = 0.01
 """Share of a bin from which a class has rows there. Not measured."""
 PARTS = 16
@@ -196,8 +198,7 @@ def _order_classes(counts: Floats, noise: Floats, labels: Sequence[str]) -> NDAr
     named = np.argsort(keys * float(np.sign(np.corrcoef(keys, places)[0, 1])), kind="stable")
     # Whatever bins tell apart has to be in the order of the labels as well.
     gaps = np.diff(places[named])
-    # Those in one bin alone are at the same place exactly.
-    agree = gaps > -np.maximum(Z_SEEN * np.hypot(doubts[named][1:], doubts[named][:-1]), 1e-6)
+    agree = gaps > -np.maximum(Z_SEEN * np.hypot(doubts[named][1:], doubts[named][:-1]), NO_GAP)
     return named if agree.all() else None
 
 
