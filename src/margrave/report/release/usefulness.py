@@ -267,8 +267,8 @@ def _has_one_value(column: Column, clear: NDArray[np.float64]) -> bool:
     """Whether one value holds nearly all rows, or nearly all are missing.
 
     A column that is coded relative to another has as many values as that one, even where its difference from
-    it, or its quotient by it, is the same in all rows. One value and many missing cells, as a cross that marks
-    an answer, are two values; where the value is made up, keys are missing in some rows.
+    it, or its quotient by it, is the same in all rows. One value and many missing cells, as a cross that
+    marks an answer, are two values; where the value is made up, keys are missing in some rows.
     """
     present = clear[: column.present]
     held = float(present.sum())

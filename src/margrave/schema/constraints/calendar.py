@@ -199,7 +199,7 @@ def _plan_moves(rules: Sequence[CalendarRule], schema: Schema) -> list[tuple[Ela
         if not found:
             return planned
         planned = found + planned
-        left = [rule for rule in left if all(rule is not one for one, _ in found)]
+        left = [one for one in left if all(one is not rule for rule, _ in found)]
 
 
 def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> str | None:
