@@ -174,8 +174,8 @@ def follow_dates(
         return {}, {}
     rows = _Rows(encoded, schema, settled, linked, known, rng)
     rows.keep_orders(orders)
-    for rule, name in _plan_moves(rules, schema):
-        rows.move_date(rule, name, _list_kept(rule, name, schema))
+    for elapsed, name in _plan_moves(rules, schema):
+        rows.move_date(elapsed, name, _list_kept(elapsed, name, schema))
     for rule in rules:
         if not rule.pairs:
             rows.settle_number(rule)
