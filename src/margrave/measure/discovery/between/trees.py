@@ -22,7 +22,7 @@ Z_CELL = 3.0
 """Those from which on a cell adds to how much a pair tells."""
 LEAST_EQUAL, LEAST_NEAR, LEAST_ORDER = 0.1, 0.25, 0.05
 """Least share of the rows by which more are equal or near, or fewer in the wrong order, than by chance."""
-SAME_KIND_BONUS = 0.5
+SAME_KIND_BONUS = 1.0
 """Nats by which a relation between columns of one kind comes before one between a date and a moment."""
 
 
