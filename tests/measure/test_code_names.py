@@ -9,18 +9,35 @@ import pytest
 
 from margrave import Integer, Schema, Synthesizer
 from margrave.cli.released import column_notes
-from margrave.measure.discovery.kinds import is_code_name
 from margrave.schema.columns import Categorical, Omitted
+from margrave.schema.columns.identifier import is_code_name
 
 pytestmark = pytest.mark.filterwarnings("ignore:NOT PRIVATE")
 
 
-@pytest.mark.parametrize("name", ["LocID", "Postal Code", "zip_code", "ZIP", "customer_id", "icd10 fips"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LocID",
+        "Postal Code",
+        "zip_code",
+        "ZIP",
+        "customer_id",
+        "icd10 fips",
+        "Code postal",
+        "Código Postal",
+        "zip5",
+        "isco_08",
+    ],
+)
 def test_names_of_codes(name: str) -> None:
     assert is_code_name(name)
 
 
-@pytest.mark.parametrize("name", ["paid", "valid", "grid", "code", "id count", "idle", "", "42"])
+@pytest.mark.parametrize(
+    "name",
+    ["paid", "valid", "grid", "code", "id count", "idle", "", "42", "postal votes", "postal", "grid_5"],
+)
 def test_names_of_numbers(name: str) -> None:
     assert not is_code_name(name)
 

@@ -94,6 +94,17 @@ def test_the_storage_s_own_step_takes_the_rest() -> None:
     assert sum(share for _, share in found) == pytest.approx(1.0)
 
 
+def test_a_frequent_value_in_a_cell_of_one_step_is_no_grid() -> None:
+    """A fee of at least 150.00: one row in five has that, and no other is a multiple of 50."""
+    column, steps = Real(name="fee"), (50.0, 10.0, 1.0, 0.1, 0.01)
+    edges = np.array([0.0, 150.0, 150.01, 1_000.0])
+    noisy, weights = np.array([2_000.0, 10.0, 80.0, 700.0, 7_210.0]), np.array([0.0, 2_000.0, 8_000.0])
+    noisy = np.append(noisy, 0.0)
+    looks = column, steps, noisy, 20.0, edges, weights, np.full(3, 400.0)
+    assert released_grids(*looks)[0][0] == 50.0
+    assert [step for step, share in released_grids(*looks, 0.01) if step >= 1 and share > 0.02] == []
+
+
 def test_noise_alone_is_no_grid() -> None:
     for seed in range(30):
         noisy = np.random.default_rng(seed).normal(0, 100, 13)

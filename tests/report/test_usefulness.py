@@ -88,6 +88,9 @@ def test_a_column_of_one_value_says_nothing() -> None:
     assert state_of(letters("a"), [3600, 400, 0, 0]) == "clear"
     missing = dataclasses.replace(letters("a"), missing=True)
     assert state_of(missing, [10, 10, 10, 10, 3960]) == "one"
+    # A cross that marks an answer, or nothing, are two values.
+    assert state_of(missing, [1400, 0, 0, 0, 2600]) == "clear"
+    assert state_of(missing, [3960, 0, 0, 0, 40]) == "one"
 
 
 def test_a_column_of_made_up_texts_of_one_pattern_is_one_of_keys() -> None:

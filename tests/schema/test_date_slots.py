@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from margrave.schema.columns import Categorical, Integer, Moment, Real, Relative
+from margrave.schema.columns import Categorical, Date, Integer, Moment, Real, Relative
 from margrave.schema.constraints.rules import DatePart
 from margrave.schema.encode import decode
 from margrave.schema.encoded import Encoded
@@ -62,3 +62,20 @@ def test_what_an_end_cell_leads_out_of_range_is_drawn_from_the_columns_own_cells
         assert (last == 399_999).mean() < 0.01
         if how == "quotient":
             assert np.median(last) < 2_000
+
+
+def test_days_that_an_end_cell_leads_out_of_range_do_not_pile_up_at_its_end() -> None:
+    rng = np.random.default_rng(0)
+    cells = (18_000, 18_500, 18_990, 19_000)
+    own = Date(name="closed", edges=cells, fine=cells, weights=(500.0, 2_000.0, 10.0), missing=False)
+    part = Integer(name="closed", edges=(0, 100, 600), missing=False)
+    closed = Relative(name="closed", base="seen", base_read="date", own=own, part=part, missing=False)
+    seen = Date(name="seen", lower="2019-01-01", upper="2021-12-31", bins=4, missing=False)
+    schema = Schema((seen, closed))
+    codes = (rng.integers(0, 4, 5_000).astype(np.uint8), np.full(5_000, 1, dtype=np.uint8))
+    drawn = decode(Encoded(schema.domain, codes), schema, rng=rng)
+    first, last = (np.array(drawn[name].cast(pa.int32())) for name in ("seen", "closed"))
+    inside = first < 18_900
+    assert (last >= first).all()
+    assert (last[inside] == 18_999).mean() < 0.02
+    assert (last[inside] <= 18_999).all()

@@ -77,6 +77,35 @@ def test_where_classes_end_inside_of_bins_is_told_by_their_rows_and_their_labels
         assert not rule.about_codes
 
 
+def test_names_with_numbers_are_those_numbers_where_bins_hold_several() -> None:
+    cells: dict[str, Any] = {"edges": (1, 4, 6, 9, 13), "fine": tuple(range(1, 14)), "weights": (1.0,) * 12}
+    ward, by = Integer(name="ward", missing=False, **cells), classes([f"Ward {one}" for one in range(1, 13)])
+    for seed in range(5):
+        tables = measured(ward, by, lambda values: [f"Ward {int(one)}" for one in values], seed=seed)
+        (rule,) = found((ward, by), tables)
+        assert isinstance(rule, Within)
+        assert rule.ranges[4] == ("Ward 5", 5, 5)
+
+
+def test_many_classes_are_found_where_each_ends_a_little_off() -> None:
+    # Years are not spread in their bins as the cells say.
+    cells: dict[str, Any] = {
+        "edges": (*range(1930, 2012, 8), 2016),
+        "fine": tuple(range(1930, 2017)),
+        "weights": tuple(1.0 + 0.2 * (-1) ** (year // 3) for year in range(1930, 2016)),
+    }
+    born = Integer(name="born", missing=False, **cells)
+
+    def told(values: np.ndarray) -> list[str]:
+        ages = (2022 - np.floor(values)).astype(int)
+        return [f"{one // 5 * 5}-{one // 5 * 5 + 4}" for one in ages]
+
+    by = classes(sorted(set(told(np.arange(1930.0, 2016.0)))))
+    for seed in range(3):
+        (rule,) = found((born, by), measured(born, by, told, sigma=15.0, seed=seed))
+        assert isinstance(rule, Within)
+
+
 def test_labels_without_numbers_are_placed_by_bins_and_end_at_round_numbers() -> None:
     by = classes(("old", "young", "middle"))
 

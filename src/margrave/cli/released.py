@@ -208,9 +208,10 @@ def _drawing_notes(column: Column) -> list[str]:
             "columns; one may be a real one by chance"
         )
     if isinstance(column, Categorical | Integer) and column.repeats:
+        what = "numbers" if isinstance(column, Integer) else "texts"
         found.append(
-            f"{column.name!r}: made-up keys come back as often as real ones, in "
-            f"{rows_per_key(column.repeats):.1f} rows in the mean; rows of one key are not alike otherwise"
+            f"{column.name!r}: {what} that are made up come back as often as real ones, in "
+            f"{rows_per_key(column.repeats):.1f} rows in the mean; rows of one are not alike otherwise"
         )
     if isinstance(column, Listed) and column.patterns and not has_new_keys(column):
         found.append(

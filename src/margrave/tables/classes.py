@@ -42,6 +42,10 @@ at least: else anything would do."""
 Z_SEEN, Z_EVIDENT = 2.0, 3.0
 """Noise standard deviations by which a class has to have rows, and to be before or behind another one, to be
 placed; and those of a cell that says where."""
+NO_GAP = 0.05
+"""Part of a bin by which noise may move a class before another one in it. Not measured."""
+LEAST_PART = 0.01
+"""Share of a bin from which a class has rows there. Not measured."""
 PARTS = 16
 """Places in a cell at which a class may end."""
 LIKELY = 4.0
@@ -128,11 +132,9 @@ def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> Wi
     parts = np.diff([split.share_below(end) for end in (-math.inf, *ends, math.inf)], axis=0).T
     bins = counts.sum(axis=1, keepdims=True)
     expected, apart = parts * bins, bins * counts.sum(axis=0) / rows
-    # Squared errors less what noise makes of them, and the deviation of that: in so many cells they are rows
-    # in other cells at most.
-    squares = max(float((np.square(counts - expected) - noise).sum()), 0.0)
-    doubt = math.sqrt(2.0 * float(np.square(noise).sum()))
-    off, most = (0.5 * math.sqrt(counts.size * one) / rows for one in (squares, squares + doubt))
+    off, most = (
+        _bound_errors(counts - expected, noise, parts > LEAST_PART, more) / rows for more in (0.0, 1.0)
+    )
     chance = 0.5 * float(np.abs(apart - expected).sum()) / rows
     if off > MOST_OFF or most > MOST_UNSURE or chance < LEAST_APART:
         return None
@@ -141,6 +143,27 @@ def _compare(number: Binned, by: Listed, table: Floats, variances: Floats) -> Wi
     triples = tuple((value, low, split.before(high)) for value, low, high in ranges)
     share = round(1.0 - off, 4), round(max(most - off, 1e-4), 4)
     return Within(number.name, by.name, triples, share=share)
+
+
+def _bound_errors(errors: Floats, noise: Floats, held: NDArray[np.bool_], deviations: float) -> float:
+    """The most rows that are in other cells than of classes, without what noise makes of them.
+
+    Squared errors less what noise makes of these, in so many cells, are so many rows at most; of cells that
+    hold a class and of all others by themselves, since where there are many of the latter, errors in a few of
+    the former would count as if they were in all.
+
+    Args:
+        errors: Measured rows less those of classes, shape [bins, classes].
+        noise: The variance of its noise, likewise.
+        held: The cells in which classes have rows, likewise.
+        deviations: How many deviations are added to each sum of squares.
+    """
+    found = 0.0
+    for cells in (held, ~held):
+        squares = max(float((np.square(errors[cells]) - noise[cells]).sum()), 0.0)
+        squares += deviations * math.sqrt(2.0 * float(np.square(noise[cells]).sum()))
+        found += 0.5 * math.sqrt(int(cells.sum()) * squares)
+    return found
 
 
 def _order_classes(counts: Floats, noise: Floats, labels: Sequence[str]) -> NDArray[np.intp] | None:
@@ -175,7 +198,7 @@ def _order_classes(counts: Floats, noise: Floats, labels: Sequence[str]) -> NDAr
     named = np.argsort(keys * float(np.sign(np.corrcoef(keys, places)[0, 1])), kind="stable")
     # Whatever bins tell apart has to be in the order of the labels as well.
     gaps = np.diff(places[named])
-    agree = gaps > -Z_SEEN * np.hypot(doubts[named][1:], doubts[named][:-1])
+    agree = gaps > -np.maximum(Z_SEEN * np.hypot(doubts[named][1:], doubts[named][:-1]), NO_GAP)
     return named if agree.all() else None
 
 

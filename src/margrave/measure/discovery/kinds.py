@@ -39,6 +39,7 @@ from margrave.schema.columns import (
 )
 from margrave.schema.columns.base import split_words
 from margrave.schema.columns.binned import SpeltNumber, Whole
+from margrave.schema.columns.identifier import is_code_name
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.storage.censored import MARKS
 from margrave.schema.storage.clock_numbers import CLOCK_VOTES, MAX_NOISE, choose_clock_format
@@ -475,16 +476,6 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
 
 NUMBER_WORDS = frozenset(("code", "id", "no", "nr", "num", "number"))
 """Last words of the names of columns whose whole numbers are no times of day, whatever their digits are."""
-CODE_WORDS = frozenset(
-    ("id", "zip", "zipcode", "postcode", "plz", "postleitzahl", "fips", "naics", "sic", "isco", "icd")
-)
-"""Last words of the names of columns whose whole numbers are codes: neither order nor size says anything."""
-
-
-def is_code_name(name: str) -> bool:
-    """Whether a column's name, which is public, says that its whole numbers are codes, as "LocID" does."""
-    words = split_words(name)
-    return bool(words) and (words[-1] in CODE_WORDS or words[-2:] in (("postal", "code"), ("zip", "code")))
 
 
 def _count_later_months(noisy: NDArray[np.float64], evident: float) -> float:

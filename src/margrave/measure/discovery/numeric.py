@@ -390,7 +390,8 @@ class NumericDiscovery:
         if not multiples.steps:
             return column.grids
         seen = found.edges, found.weights, found.variances
-        grids = released_grids(column, multiples.steps, multiples.noisy, multiples.sigma, *seen)
+        looks = multiples.steps, multiples.noisy, multiples.sigma
+        grids = released_grids(column, *looks, *seen, multiples.step)
         return all_on(grids, multiples.step) if multiples.step > 0 else grids
 
     def _first_looks(self) -> _Range | Time | Date | Moment:

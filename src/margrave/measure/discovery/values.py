@@ -483,6 +483,7 @@ def released_grids(
     edges: Array,
     weights: Array,
     variances: Array,
+    step: float = 0.0,
 ) -> Grids:
     """The grids that the noisy counts support, and the share of values to draw on each.
 
@@ -498,9 +499,10 @@ def released_grids(
         edges: Cell edges of the look at the column's values, shape [cells + 1].
         weights: Denoised counts of those cells, shape [cells].
         variances: Of the noise in each cell, shape [cells].
+        step: That all values are on, which a cell may hold one multiple of; 0 where there is none.
     """
     unit = column.unit
-    alone, unsure = _alone(edges, weights, variances, steps, unit)
+    alone, unsure = _alone(edges, weights, variances, steps, max(step, unit))
     # What stands alone is taken out, as it says nothing of how the others are rounded.
     counts = np.maximum(noisy - alone, 0.0)
     total = float(counts.sum())

@@ -32,7 +32,7 @@ LEAST_SEEN = 0.5
 MOST_OTHER = 0.5
 """A column is lost to "(other)" where the values that were not kept hold at least this share of the rows."""
 ONE_VALUE = 0.98
-"""A column has one value where that value holds at least this share of what is not missing."""
+"""A column has one value where that value holds at least this share of the rows."""
 CLAMPED_SHARE, CLAMPED_STEEPNESS = 0.1, 4.0
 """A column is clamped where an end bin holds this share of the rows, and is so much denser than the next."""
 MIN_SHARE_PARTLY_USABLE, MIN_SHARE_USABLE = 0.25, 0.75
@@ -267,13 +267,15 @@ def _has_one_value(column: Column, clear: NDArray[np.float64]) -> bool:
     """Whether one value holds nearly all rows, or nearly all are missing.
 
     A column that is coded relative to another has as many values as that one, even where its difference from
-    it, or its quotient by it, is the same in all rows.
+    it, or its quotient by it, is the same in all rows. One value and many missing cells, as a cross that
+    marks an answer, are two values; where the value is made up, keys are missing in some rows.
     """
     present = clear[: column.present]
     held = float(present.sum())
     if held < 1 - ONE_VALUE:
         return True
-    return not isinstance(column, Relative) and float(present.max()) >= ONE_VALUE * held
+    rows = held if _has_made_up(column, clear) else float(clear.sum())
+    return not isinstance(column, Relative) and float(present.max()) >= ONE_VALUE * rows
 
 
 def _has_made_up(column: Column, clear: NDArray[np.float64]) -> bool:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.columns.base import CodelessColumn
+from margrave.schema.columns.base import CodelessColumn, split_words
 
 CLASSES = {
     "[0-9]": "0123456789",
@@ -61,8 +61,34 @@ NUMBERED = re.compile(r"[A-Fa-f]{1,3}[0-9]+")
 digits: of random ones, 8 long, 1 in 36 is so."""
 RUNS = re.compile(r"[0-9]+|[A-Z]+|[a-z]+|.", re.DOTALL)
 
+CODE_WORDS = frozenset(
+    (
+        *("id", "zip", "zipcode", "postcode", "plz", "postleitzahl", "codepostal", "postnr", "postnummer"),
+        *("fips", "geoid", "insee", "naics", "sic", "nace", "isco", "icd", "cpt", "hcpcs", "ndc", "npi"),
+        *("siren", "siret", "ean", "gtin", "isbn"),
+    )
+)
+"""Last words of the names of columns whose whole numbers are codes: neither order nor size says anything."""
+CODE_NAMES = frozenset(
+    (
+        *(("postal", "code"), ("zip", "code"), ("post", "code"), ("code", "postal")),
+        *(("codigo", "postal"), ("digo", "postal"), ("codice", "postale"), ("kod", "pocztowy")),
+    )
+)
+"""Last two words of such names; letters with accents part words."""
+
 Signs = tuple[str, ...]
 """What each place of a text may hold: one sign, or all those of a class."""
+
+
+def is_code_name(name: str) -> bool:
+    """Whether a column's name, which is public, says that its whole numbers are codes, as "LocID" does.
+
+    Digits behind it may name a version or a level: "zip5", "isco_08".
+    """
+    words = split_words(name)
+    words = words[:-1] if len(words) > 1 and words[-1].isdigit() else words
+    return bool(words) and (words[-1] in CODE_WORDS or words[-2:] in CODE_NAMES)
 
 
 def shape_of(text: str) -> str:

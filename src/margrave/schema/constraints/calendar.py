@@ -35,6 +35,10 @@ Longs = NDArray[np.int64]
 Truths = NDArray[np.bool_]
 Numbers = Mapping[str, NDArray[Any]]
 
+LEAST_FREQUENT, FAR_MORE = 0.01, 20.0
+"""Share of the rows and multiple of the usual frequency from which a date does not move for a number that
+follows from it. Not measured."""
+
 
 def draw_parts(
     encoded: Encoded,
@@ -170,15 +174,32 @@ def follow_dates(
         return {}, {}
     rows = _Rows(encoded, schema, settled, linked, known, rng)
     rows.keep_orders(orders)
-    for rule in rules:
-        if isinstance(rule, Elapsed) and (name := _find_free(rule, rules, schema)) is not None:
-            rows.move_date(rule, name, _list_kept(rule, name, schema))
+    for elapsed, name in _plan_moves(rules, schema):
+        rows.move_date(elapsed, name, _list_kept(elapsed, name, schema))
     for rule in rules:
         if not rule.pairs:
             rows.settle_number(rule)
         elif rule.number not in given:
             rows.settle_text(rule)
     return rows.changed, rows.codes
+
+
+def _plan_moves(rules: Sequence[CalendarRule], schema: Schema) -> list[tuple[Elapsed, str]]:
+    """The rules of two dates in the order in which one of these moves for them, and which does.
+
+    Of three dates in a row, as a conception, a birth and a discharge, the middle one hangs on both rules. It
+    moves for one of them, and then an outer one for the other, which is why rules that find a free date among
+    fewer rules come before those that find one among all.
+    """
+    planned: list[tuple[Elapsed, str]] = []
+    left = list(rules)
+    while True:
+        free = [(rule, _find_free(rule, left, schema)) for rule in left if isinstance(rule, Elapsed)]
+        found = [(rule, name) for rule, name in free if name is not None]
+        if not found:
+            return planned
+        planned = found + planned
+        left = [one for one in left if all(one is not rule for rule, _ in found)]
 
 
 def _find_free(rule: Elapsed, rules: Sequence[CalendarRule], schema: Schema) -> str | None:
@@ -272,11 +293,15 @@ class _Rows:
     def move_date(self, rule: Elapsed, name: str, kept: Collection[str] = ()) -> None:
         """Draw a date anew in the rows in which it does not say what the number does.
 
+        One on a day that very many rows have, such as that of an export, stays, and the number follows it.
+
         kept: Names of columns that do not move along.
         """
         number, at = self.read(rule.number), self.read(_other_date(rule, name))
         told, there = self._tell(rule)
         wrong = there & ~number.absent & (told != number.numbers) & self._open(name)
+        if _may_change(rule, self._schema):
+            wrong &= ~(self._stand_out(name) & self._open(rule.number))
         rows = np.flatnonzero(wrong & (np.abs(number.numbers) < MOST_SLOTS))
         base = self._instants(_other_date(rule, name), at.numbers[rows])
         wanted = np.rint(number.numbers[rows]).astype(np.int64)
@@ -296,6 +321,14 @@ class _Rows:
             wrong = ~date.absent & ((date.numbers < low) | (date.numbers > high)) & self._open(name)
             rows = np.flatnonzero(wrong)
             self._move(name, rows, low[rows], high[rows])
+
+    def _stand_out(self, name: str) -> Truths:
+        """The rows whose date is the only one of its bin and far more frequent than others are: [rows]."""
+        column = self._schema[name]
+        if not isinstance(column, Temporal) or column.fine is None:
+            return np.zeros(self._encoded.rows, dtype=np.bool_)
+        alone = np.append(find_frequent(column), False)
+        return alone[np.minimum(self._encoded.column(name), column.present)]
 
     def _may_move(self, name: str) -> bool:
         """Whether no rule about codes speaks of a date, and no other column follows from it."""
@@ -318,7 +351,7 @@ class _Rows:
         low, high = np.where(inside, inner[0], outer[0]), np.where(inside, inner[1], outer[1])
         held = low <= high
         date = self.read(name)
-        moved = _draw_within(column, low[held], high[held], self._rng)
+        moved = draw_within(column, low[held], high[held], self._rng)
         moved = move_to_first_days(moved) if column.has_months else moved
         shift = moved - date.numbers[rows[held]]
         date.numbers[rows[held]] = moved
@@ -413,16 +446,38 @@ def _in_unit(low: Longs, high: Longs, unit: str, clock: bool) -> tuple[Longs, Lo
     return (low * DAY, high * DAY + DAY - 1) if clock else (low, high)
 
 
-def _draw_within(column: Temporal, low: Longs, high: Longs, rng: np.random.Generator) -> Longs:
-    """A number in each range [low, high] by the column's cells, or by hours and weekdays: shape [rows]."""
+def find_frequent(column: Temporal) -> Truths:
+    """Which bins hold one date or moment alone that is far more frequent than those of other cells: [bins].
+
+    Far more frequent is FAR_MORE times as what half of the other rows have at most.
+    """
+    edges, weights = running_weights(column)[0], np.diff(running_weights(column)[1])
+    widths = np.diff(edges) / (float(column.step) or 1.0)
+    density, owner = weights / widths, np.searchsorted(column.edge_array, edges[:-1], side="right") - 1
+    single = (np.bincount(owner, minlength=column.present) == 1)[owner] & (widths <= 1.0)
+    order = np.argsort(density, kind="stable")
+    found = np.zeros(column.present, dtype=np.bool_)
+    for cell in np.flatnonzero(single & (weights >= LEAST_FREQUENT * weights.sum())).tolist():
+        others = order[order != cell]
+        running = np.cumsum(weights[others])
+        usual = density[others[np.searchsorted(running, running[-1] / 2)]] if len(others) else np.inf
+        found[owner[cell]] = density[cell] >= FAR_MORE * usual
+    return found
+
+
+def draw_within(column: Temporal, low: Longs, high: Longs, rng: np.random.Generator) -> Longs:
+    """A number in each range [low, high] by the column's cells, in these by hours and weekdays: [rows]."""
+    edges, running = running_weights(column)
+    ends = [np.interp(end, edges, running) for end in (low, high + 1)]
+    at = ends[0] + rng.random(len(low)) * (ends[1] - ends[0])
+    drawn = np.floor(np.interp(at, running, edges)).astype(np.int64)
     cycle = Cycle.of(column)
     if cycle is not None:
-        drawn = cycle.draw(low, high + 1, rng)
-    else:
-        edges, running = running_weights(column)
-        ends = [np.interp(end, edges, running) for end in (low, high + 1)]
-        at = ends[0] + rng.random(len(low)) * (ends[1] - ends[0])
-        drawn = np.floor(np.interp(at, running, edges)).astype(np.int64)
+        cells = np.clip(np.searchsorted(edges, drawn, side="right") - 1, 0, len(edges) - 2)
+        starts, stops = (edges[cells + more].astype(np.int64) for more in (0, 1))
+        within = np.maximum(low, starts), np.minimum(high + 1, stops)
+        held = within[0] < within[1]
+        drawn = cycle.draw(np.where(held, within[0], low), np.where(held, within[1], high + 1), rng)
     step = int(column.step) or 1
     # On a multiple of the step within the range, if there is one: others are cut when they are written.
     first = -(-low // step) * step

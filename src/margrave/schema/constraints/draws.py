@@ -342,7 +342,7 @@ def _relative(column: Relative, codes: Codes, base: Drawn, dtype: str, rng: np.r
         absent = base.absent
     part = _draw_parts(coded, column, base.numbers, rng)
     numbers = _combine_parts(column, part, base.numbers)
-    if not isinstance(column.own, Temporal):
+    if not isinstance(column.own, Time):  # times of day have no end
         numbers = _draw_beyond(column, numbers, part, base.numbers, rng)
     if isinstance(column.own, Time) and not (column.keeps_order or column.stays_below):
         numbers = numbers % DAY  # some are on the other side of midnight, as the differences say

@@ -28,8 +28,10 @@ MARKS = (
 WORDS = """
 n.d. n.d nd ND N.D. ND. neg neg. Neg Neg. NEG negative Negative NEGATIVE pos pos. Pos POS positive Positive
 trace Trace traces TRACE tr <LOD <LOQ <LLOQ >ULOQ <DL <MDL <RL LOD LOQ BDL bdl BLQ BLOQ BQL ALQ TNTC
-n.a. N.A. n.b. k.A. unknown Unknown refused Refused pending Pending error Error invalid Invalid
-low Low high High
+n.a. N.A. n.b. k.A. unknown Unknown UNKNOWN unk Unk UNK refused Refused REFUSED DK RF pending Pending TBD
+error Error invalid Invalid low Low high High absent Absent ABSENT abs ABS exempt Exempt QNS varies Varies
+unbekannt Unbekannt inconnu Inconnu NSP NS/NC desconocido Desconocido sconosciuto Sconosciuto
+onbekend Onbekend
 """
 PHRASES = (
     *(
@@ -41,17 +43,22 @@ PHRASES = (
         "below detection limit",
     ),
     *("< LOD", "< LOQ", "< DL", "not done", "Not done", "not available", "Not available", "not determined"),
-    *("too low", "too high", "see comment", "See comment"),
+    *("too low", "too high", "see comment", "See comment", "see note", "not known", "Not known"),
+    *("not recorded", "Not recorded", "not applicable", "Not applicable", "no answer", "No answer"),
+    *("don't know", "Don't know", "Don't Know", "DON'T KNOW", "Don’t know", "Don’t Know"),
+    *("prefer not to say", "Prefer not to say", "weiß nicht", "Weiß nicht", "keine Angabe", "Keine Angabe"),
+    *("k. A.", "ne sait pas", "Ne sait pas", "non renseigné", "Non renseigné", "no sabe", "No sabe"),
 )
 SIGNS = ("<", ">", "≤", "≥", "<=", ">=")
 SIZES = (
-    *(*range(100), 125, 365, 999, 9999),
+    *(*range(100), 125, 365, 999, 9999, 24196),
     *(part * 10**power for power in range(1, 7) for part in range(10, 100)),
 )
 DECIMALS = (
     *(f"{part / 10**digits:.{digits}f}" for digits in range(1, 5) for part in range(100)),
     *(f"{part / 10**digits:.{digits + 1}f}" for digits in range(4) for part in range(100)),
     *(f"{part}.5" for part in range(10, 100)),
+    *("200.5", "2419.6"),
 )
 NUMBERS = tuple(
     dict.fromkeys(
@@ -62,7 +69,8 @@ NUMBERS = tuple(
         )
     )
 )
-"""What may be behind a sign: numbers of two digits that are not 0, and a few more."""
+"""What may be behind a sign: numbers of two digits that are not 0, and a few more, such as the ends of usual
+counts of bacteria, 200.5, 2419.6 and 24196."""
 REMARKS = (*WORDS.split(), *PHRASES)
 CENSORED = (
     *REMARKS,

@@ -31,6 +31,9 @@ NEARNESS_FACTOR = 24.0
 """Differences are near within the middle 80 % of those by chance, over this."""
 HALVINGS = (1.0, 0.25, 0.0625, 0.015625)
 """Parts of that at which the cells on either side of 0 begin."""
+YEAR = 364.0, 367.0
+"""Days from which, and up to which, two dates are that are a year apart: a cell of its own where that is
+not near, so that the term of a date is told from another one that is nearly a year before, too."""
 MAX_WRONG_SHARE = 0.03
 """Most rows in the wrong order, as a share, where that is more than the noise allows for; in a sum the rows
 in which a part is above its total."""
@@ -45,17 +48,26 @@ class Pair:
         column: The second.
         edges: Edges of the cells of the difference, of which one is 0, shape [cells + 1].
         chance: Share of the rows with both values in each cell if the columns were independent, [cells].
+        near: Differences below this, in size, are near.
     """
 
     base: Binned
     column: Binned
     edges: Array
     chance: Array
+    near: float = 0.0
 
     @property
     def comparison(self) -> Comparison:
         """The difference of the second from the first."""
         return Comparison.between(self.column, self.base)
+
+    @property
+    def years(self) -> NDArray[np.int64]:
+        """The cells of one year, which dates have where that is not near."""
+        dates = self.comparison.read == self.comparison.base_read == "date"
+        found = np.isin(self.edges[:-1], (YEAR[0], 1.0 - YEAR[1])) & dates & (self.near <= YEAR[0])
+        return np.flatnonzero(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +173,14 @@ def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers) -> Pair:
     turns = [comparison.values(rng.permutation(right), left) for _ in range(TURNS)]
     differences = np.concatenate(turns).astype(np.float64)
     edges: Array = _edges(differences, comparison.whole)
+    near = float(edges[-2])
+    if comparison.read == comparison.base_read == "date" and near <= YEAR[0]:
+        edges = _with_years(edges)
     cells = np.clip(np.searchsorted(edges, differences, side="right") - 1, 0, len(edges) - 2)
     # Half a draw in each cell keeps chance above 0, by which shares are divided below.
     counts = np.bincount(cells, minlength=len(edges) - 1).astype(np.float64) + 0.5
     chance: Array = counts / counts.sum()
-    return Pair(base, column, edges, chance)
+    return Pair(base, column, edges, chance, near)
 
 
 def _edges(differences: Array, whole: bool) -> Array:
@@ -177,6 +192,14 @@ def _edges(differences: Array, whole: bool) -> Array:
     equal = 1.0 if whole else float(np.nextafter(0.0, 1.0))
     steps = np.unique(np.ceil(steps)) if whole else np.unique(steps)
     return np.concatenate([-steps[::-1], [0.0, equal], steps[steps > equal]])
+
+
+def _with_years(edges: Array) -> Array:
+    """Edges of days with a cell for a year on either side, as far as they are within the others."""
+    # The day -364 is in the cell from -364 up to -363: cells begin at their lower end.
+    first, last = YEAR
+    found = np.union1d(edges, [first, last, 1.0 - first, 1.0 - last])
+    return np.asarray(found[(found >= edges[0]) & (found <= edges[-1])])
 
 
 class _Sorted:

@@ -22,7 +22,7 @@ Z_CELL = 3.0
 """Those from which on a cell adds to how much a pair tells."""
 LEAST_EQUAL, LEAST_NEAR, LEAST_ORDER = 0.1, 0.25, 0.05
 """Least share of the rows by which more are equal or near, or fewer in the wrong order, than by chance."""
-SAME_KIND_BONUS = 0.5
+SAME_KIND_BONUS = 1.0
 """Nats by which a relation between columns of one kind comes before one between a date and a moment."""
 
 
@@ -196,16 +196,20 @@ def _evidence(pair: Pair, counts: Array, sigma: float) -> tuple[float, int]:
     """
     starts = pair.edges[:-1]
     cells = counts[: len(starts)]
-    rows = float(cells.sum())
+    rows, held = float(cells.sum()), cells > Z_CELL * sigma
+    evident = float(cells[held].sum())
     # Where noise hides the rows there is nothing to be said of them.
     if rows <= Z * sigma * math.sqrt(len(counts)):
-        return 0.0, 0
+        if evident <= Z * sigma * math.sqrt(max(int(held.sum()), 1)):
+            return 0.0, 0
+        rows = max(rows, evident)
     # What a cell holds beyond what independent columns would put there.
     more = cells - pair.chance * rows
     # Cells near 0, without the two outermost ones.
-    near = (starts >= pair.edges[1]) & (starts < pair.edges[-2])
+    near = (starts >= -pair.near) & (starts < pair.near)
     found = _exceeds(more[starts == 0.0], sigma, LEAST_EQUAL * rows)
     found |= _exceeds(more[near], sigma, LEAST_NEAR * rows)
+    found |= any(_exceeds(more[[cell]], sigma, LEAST_NEAR * rows) for cell in pair.years.tolist())
     sign = 0
     for side, wrong in ((1, starts < 0.0), (-1, starts > 0.0)):
         noise = sigma * math.sqrt(int(wrong.sum()))
@@ -214,7 +218,6 @@ def _evidence(pair: Pair, counts: Array, sigma: float) -> tuple[float, int]:
             sign = side
     if not found and not sign:
         return 0.0, 0
-    held = cells > Z_CELL * sigma
     share = cells[held] / rows
     # The evident cells' part of the Kullback-Leibler divergence from chance, above 0 if anything was found.
     told = float((share * np.log(share / pair.chance[held])).sum())
