@@ -123,6 +123,38 @@ def test_stretches_are_averaged_over_all_cuts() -> None:
     np.testing.assert_allclose(squares, second / whole, rtol=1e-6)
 
 
+def test_levels_without_an_order_are_learned_from_all_codes() -> None:
+    """By the densities of scipy, and the mean given y as y + sigma^2 d log f / dy (Tweedie)."""
+    rng = np.random.default_rng(2)
+    noisy, spread = rng.exponential(60.0, 25) + rng.normal(0.0, 20.0, 25), rng.uniform(15.0, 25.0, 25)
+    levels = np.array([1.0, 10.0, 100.0])
+
+    def densities(at: np.ndarray) -> np.ndarray:
+        return np.stack([stats.exponnorm.pdf(at, c / spread, scale=spread) for c in levels], axis=1)
+
+    shares = np.full(3, 1.0 / 3.0)
+    for _ in range(smoothing.PASSES):
+        own = shares * densities(noisy)
+        meant = (own / own.sum(axis=1, keepdims=True)).sum(axis=0) + smoothing.DOUBT / 3.0
+        shares = meant / meant.sum()
+    ends = [np.log((shares * densities(noisy + step)).sum(axis=1)) for step in (-0.01, 0.0, 0.01)]
+    slopes, bends = (ends[2] - ends[0]) / 0.02, (ends[2] - 2.0 * ends[1] + ends[0]) / 1e-4
+    means, variances = smoothing._learn_levels(noisy, spread, levels)
+    np.testing.assert_allclose(means, noisy + spread**2 * slopes, atol=1e-2)
+    np.testing.assert_allclose(variances, spread**2 * (1.0 + spread**2 * bends), rtol=0.05, atol=1.0)
+
+
+def test_a_very_long_order_is_none() -> None:
+    noisy = np.random.default_rng(4).normal(20.0, 30.0, smoothing.MAX_ORDERED + 1)
+    variances = np.full(noisy.size, 900.0)
+    long, none = (smooth_counts(noisy, variances, n, noisy.sum()).values for n in (noisy.size, 0))
+    assert long.tolist() == none.tolist()
+    short = [
+        smooth_counts(noisy[:-1], variances[:-1], n, noisy[:-1].sum()).values for n in (noisy.size - 1, 0)
+    ]
+    assert np.abs(short[0] - short[1]).max() > 1.0
+
+
 def test_a_walk_is_the_conditional_normal_distribution() -> None:
     noisy, spread = np.array([30.0, 50.0, 20.0, 90.0]), np.array([10.0, 30.0, 20.0, 10.0])
     mean, step = 40.0, 15.0
