@@ -6,14 +6,31 @@ import itertools
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import integrate, stats
 
 from margrave import smoothing
-from margrave.models._base.pooling import Pooled, smooth_one_ways
-from margrave.release import project_simplex
+from margrave.engines.memory import open_source
+from margrave.limits import FULL
+from margrave.measure.curator import Curator
+from margrave.models._base.pooling import Pooled, pool, smooth_one_ways
+from margrave.models.auto import Auto
+from margrave.models.independent import Independent
+from margrave.models.mixture.fitter import Mixture
+from margrave.models.mixture.policy import Setting, Trials
+from margrave.privacy.accounting.accountants import GDP
+from margrave.privacy.ledger.ledger import Ledger
+from margrave.privacy.unit import Neighbours
+from margrave.protocols import Fitter
+from margrave.release import NoisyMarginal, project_simplex
+from margrave.schema.columns import Integer
 from margrave.schema.domain import Domain
+from margrave.schema.schema import Schema
+from margrave.select._screening.pairs import OneWays, summarise_one_ways
+from margrave.select.strategy import released_one_ways
 from margrave.smoothing import CHANGES, LEVELS, STEPS, smooth_counts
+from seeded_noise import SeededSource
 
 SHAPES = {
     "even": np.ones(32),
@@ -229,3 +246,57 @@ def test_grids_are_increasing_and_positive() -> None:
         assert (np.diff(grid) > 0).all()
         assert grid[0] > 0
     assert CHANGES[-1] < 1
+
+
+EVEN = Domain(("a", "b", "c"), (24, 24, 24), (24, 24, 24))
+
+
+def even_tables(cliques: list[tuple[str, ...]], sigma: float) -> list[NoisyMarginal]:
+    """Tables of independent attributes whose codes hold 100 rows each, with noise."""
+    rng = np.random.default_rng(6)
+    made = []
+    for clique in cliques:
+        exact = np.full(EVEN.shape(clique), 2400.0 / EVEN.size(clique))
+        made.append(NoisyMarginal(clique, exact + sigma * rng.standard_normal(exact.shape), sigma))
+    return made
+
+
+@pytest.mark.parametrize("model", [Auto(), Independent(), Mixture(components=20, steps=60)])
+def test_models_are_fitted_to_what_one_ways_probably_are(model: Fitter) -> None:
+    """`auto` takes the graphical model here, as the pairs with c were not measured."""
+    measured = even_tables([("a",), ("b",), ("c",), ("a", "b")], 60.0)
+    found = model.fit(EVEN, measured, total=2400.0).project(("c",))
+    nearest = 2400.0 * project_simplex(measured[2].values / 2400.0, np.ones(24))
+    assert np.ptp(found) < 0.4 * np.ptp(nearest)
+
+
+def test_candidates_are_fitted_to_guesses_and_judged_by_what_was_measured() -> None:
+    measured = even_tables([("a",), ("b",), ("c",), ("a", "b")], 60.0)
+    trials = Trials(EVEN, pool(EVEN, measured), 2400.0, 0, FULL)
+    mixture = Mixture(components=20, steps=60)
+    found = trials.fit_model(mixture, Setting(1000.0, components=20)).project(("c",))
+    assert np.ptp(found) < 0.4 * np.ptp(np.maximum(trials.half[2].values, 0.0))
+    assert np.std(trials._judged[2].values) > 60.0
+
+
+def test_pairs_are_screened_by_what_one_ways_probably_are() -> None:
+    rows = np.arange(2400)
+    source, _ = open_source(pa.table({"a": rows % 24, "b": rows % 2}))
+    ledger = Ledger(epsilon=0.1, delta=1e-6, neighbours=Neighbours(), accountant=GDP())
+    curator = Curator(source, ledger, SeededSource(1))
+    curator.discover(
+        Schema(
+            (
+                Integer(name="a", lower=0, upper=23, missing=False),
+                Integer(name="b", lower=0, upper=1, missing=False),
+            )
+        )
+    )
+    curator.measure([("a",), ("b",)], curator.total / 8)
+    released = released_one_ways(curator)[0]["a"]
+    ways = summarise_one_ways(curator)
+    assert np.ptp(ways.shares["a"]) < 0.4 * np.ptp(released)
+    assert 0.5 * np.abs(ways.shares["a"] - 1 / 24).sum() < 2.0 * ways.off["a"]
+    few = OneWays({"a": np.array([0.7, 0.2994, 0.0006])}, {"a": 0.0}, {"a": 2.0}, 1000.0)
+    assert few.held == {"a": 3.0}
+    assert OneWays(few.shares, few.off, few.codes, 100.0).held == {"a": 2.0}
