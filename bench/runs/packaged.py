@@ -238,7 +238,8 @@ one-ways pairs of both are .95 of before, raw slopes .77 for .79. `aim` was run 
 <!-- not run: it takes an hour -->
 ```sh
 python bench/runs/packaged.py --half kept --epsilon 0.05 0.2 1 5 10 --out bench/results/packaged.jsonl
-python bench/runs/packaged.py --half kept --methods aim --epsilon 0.05 0.2 1 --out bench/results/packaged.jsonl
+python bench/runs/packaged.py --half kept --methods aim --epsilon 0.05 0.2 1 \\
+    --out bench/results/packaged.jsonl
 python bench/runs/packaged.py --half kept --raw --methods auto --epsilon 1 --delta 1e-9 \\
     --out bench/results/packaged.jsonl
 python bench/runs/packaged.py --half kept --methods auto --epsilon 1 --delta 1e-9 \\

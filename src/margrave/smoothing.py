@@ -39,14 +39,16 @@ Floats = NDArray[np.float64]
 CHANGES = np.array([0.02, 0.06, 0.15, 0.35, 0.6, 0.85, 0.97])
 LEVELS = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])
 STEPS = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0])
-"""Grids wide enough that no end of them is likely; they were not varied."""
+"""Grids wide enough that no end of them is likely; hardly varied (bench/LOG.md)."""
 MIN_CODES, MAX_ORDERED = 3, 256
 """Codes from which on others say anything of one, and ordered codes up to which neighbours are asked: the
 work grows by the square."""
 PASSES, DOUBT = 30, 0.5
-"""Rounds in which it is learned how often each level is meant, and codes that say each is meant alike."""
+"""Rounds in which it is learned how often each level is meant, and codes that say each is meant alike. Not
+varied."""
 FIRST_SPREAD = 3.0
-"""Standard deviation of a walk's first count over the mean count: about nothing is known of it."""
+"""Standard deviation of a walk's first count over the mean count: about nothing is known of it. Not
+varied."""
 HALF_LOG = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -94,6 +96,8 @@ def smooth_counts(values: Floats, variances: Floats, ordered: int, rows: float) 
     else:
         found, unknown = _learn_levels(counts, np.sqrt(variances[:count]), LEVELS * mean)
     nearest = total * project_simplex(found / total, np.ones(count))
+    # Of large counts with hardly any noise rounding leaves more than the noise.
+    unknown = np.minimum(unknown, variances[:count])
     return Smoothed(np.concatenate([nearest, values[count:]]), np.concatenate([unknown, variances[count:]]))
 
 
@@ -111,8 +115,8 @@ def _learn_levels(values: Floats, spread: Floats, levels: Floats) -> tuple[Float
     likely, first, second = np.empty((codes, kinds)), np.empty((codes, kinds)), np.empty((codes, kinds))
     for i in range(codes):
         for k in range(kinds):
-            mass, middle, width = _cut_at_zero(values[i] / spread[i] - spread[i] / levels[k])
-            likely[i, k] = mass + math.log(spread[i] / levels[k])
+            mass, middle, width = _weigh_level(values[i], spread[i], levels[k])
+            likely[i, k] = mass
             first[i, k] = spread[i] * middle
             second[i, k] = spread[i] ** 2 * (middle * middle + width)
         likely[i] = np.exp(likely[i] - likely[i].max())
@@ -168,24 +172,25 @@ def _average_guesses(
 def _weigh_stretches(values: Floats, weights: Floats, levels: Floats) -> Floats:
     """Of each stretch the log of how likely it makes its counts, and the mean of its level and of its square.
 
-    The likelihood leaves out what all guesses have in common, the density of y at counts of 0. Shape [3,
-    codes, codes]; a stretch is [first code, last code].
+    Likelihoods are over the density of noisy counts that are the true ones, so that their logs stay small for
+    every guess that is near. Shape [3, codes, codes]; a stretch is [first code, last code].
     """
     codes, kinds = len(values), len(levels)
     found = np.zeros((3, codes, codes))
     logs, means, squares = np.empty(kinds), np.empty(kinds), np.empty(kinds)
     for begin in range(codes):
-        precision, pull = 0.0, 0.0
+        precision, mean, squared = 0.0, 0.0, 0.0
         for end in range(begin, codes):
+            # The mean of the stretch, and the squares about it, one code after the other.
+            step, before = values[end] - mean, precision
             precision += weights[end]
-            pull += weights[end] * values[end]
+            mean += step * weights[end] / precision
+            squared += step * step * weights[end] * before / precision
             variance = 1.0 / precision
             spread = math.sqrt(variance)
             for k in range(kinds):
-                # An exponential density times a normal one is a normal one, cut at 0.
-                u = (pull * variance - variance / levels[k]) / spread
-                mass, middle, width = _cut_at_zero(u)
-                logs[k] = mass + math.log(spread / levels[k])
+                mass, middle, width = _weigh_level(mean, spread, levels[k])
+                logs[k] = mass - 0.5 * squared
                 means[k] = spread * middle
                 squares[k] = variance * (middle * middle + width)
             whole = _add_logs(logs)
@@ -254,8 +259,8 @@ def _follow_walk(
     for i in range(codes):
         noise = 1.0 / weights[i]
         whole, off = variance + noise, values[i] - middle
-        # As for stretches, without the density at counts of 0.
-        likely += 0.5 * (math.log(noise / whole) - off * off / whole + values[i] ** 2 * weights[i])
+        # As for stretches, over the density of noisy counts that are the true ones.
+        likely += 0.5 * (math.log(noise / whole) - off * off / whole)
         middle += variance / whole * off
         variance *= noise / whole
         first[i], second[i] = middle, variance
@@ -271,17 +276,30 @@ def _follow_walk(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _cut_at_zero(u: float) -> tuple[float, float, float]:
-    """Of a normal number of mean u and variance 1 that is above 0: the log of its chance over the density at
-    0, its mean and its variance."""
+def _weigh_level(value: float, spread: float, level: float) -> tuple[float, float, float]:
+    """How likely an exponential count of this mean makes a noisy one, and what it is then.
+
+    The exponential density times the normal one is a normal one of mean value - spread^2 / level, cut at 0.
+
+    Args:
+        value: The noisy count.
+        spread: Standard deviation of its noise.
+        level: The mean count.
+
+    Returns:
+        The log of the likelihood over the density of a noisy count that is the true one, and the mean and
+        variance of the count given the noisy one, in standard deviations of the noise.
+    """
+    u = value / spread - spread / level
     if u > -30.0:
-        log = math.log(0.5 * math.erfc(-u / math.sqrt(2.0))) + 0.5 * u * u + HALF_LOG
-        ratio = math.exp(-log)
+        chance = math.log(0.5 * math.erfc(-u / math.sqrt(2.0)))
+        ratio = math.exp(-0.5 * u * u - HALF_LOG - chance)
+        log = chance + HALF_LOG + math.log(spread / level) - value / level + 0.5 * (spread / level) ** 2
         return log, u + ratio, max(1.0 - ratio * (u + ratio), 0.0)
     # Far below 0 by asymptotic series of Mills' ratio, since all of the above would cancel.
     t = 1.0 / (u * u)
-    log = math.log(-1.0 / u * (1.0 - t + 3.0 * t * t - 15.0 * t**3))
-    return log, -1.0 / u * (1.0 - 2.0 * t + 10.0 * t * t), t * (1.0 - 6.0 * t)
+    log = math.log(-1.0 / u * (1.0 - t + 3.0 * t * t - 15.0 * t**3)) + math.log(spread / level)
+    return log - 0.5 * (value / spread) ** 2, -1.0 / u * (1.0 - 2.0 * t + 10.0 * t * t), t * (1.0 - 6.0 * t)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

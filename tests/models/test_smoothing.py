@@ -112,11 +112,11 @@ def test_stretches_are_averaged_over_all_cuts() -> None:
         return float(np.mean(np.exp(-level / levels) / levels))
 
     def integral(begin: int, end: int, power: int) -> float:
-        """Of one stretch: its counts' density over that at levels of 0, times a power of its level."""
+        """Of one stretch: its counts' density over that of true ones, times a power of its level."""
         own, sigma = noisy[begin:end], spread[begin:end]
 
         def density(level: float) -> float:
-            ratio = np.exp(np.sum(own * level / sigma**2 - 0.5 * level**2 / sigma**2))
+            ratio = np.exp(-0.5 * np.sum((own - level) ** 2 / sigma**2))
             return float(level**power * prior(level) * ratio)
 
         return float(integrate.quad(density, 0.0, 120.0, points=[1.0, 5.0, 20.0, 40.0], limit=200)[0])
@@ -181,7 +181,7 @@ def test_a_walk_is_the_conditional_normal_distribution() -> None:
     expected = mean + before @ np.linalg.solve(whole, noisy - mean)
     variances = np.diag(before - before @ np.linalg.solve(whole, before))
     likely = stats.multivariate_normal(np.full(4, mean), whole).logpdf(noisy)
-    likely -= stats.norm(0.0, spread).logpdf(noisy).sum()
+    likely -= stats.norm(noisy, spread).logpdf(noisy).sum()
     means, squares = np.empty(4), np.empty(4)
     log = smoothing._follow_walk(noisy, spread**-2.0, mean, step, means, squares)
     assert log == pytest.approx(likely)
@@ -189,23 +189,38 @@ def test_a_walk_is_the_conditional_normal_distribution() -> None:
     np.testing.assert_allclose(squares - means**2, variances)
 
 
-@pytest.mark.parametrize("u", [-60.0, -30.001, -29.999, -6.0, -1.0, 0.0, 2.0, 30.0])
-def test_normal_numbers_above_zero(u: float) -> None:
-    log, mean, variance = smoothing._cut_at_zero(u)
-    assert log == pytest.approx(stats.norm.logcdf(u) - stats.norm.logpdf(u), rel=1e-9, abs=1e-9)
-    # Of x above 0 the density goes by exp(u x - x^2 / 2).
-    width = min(40.0 / abs(u), 12.0) if u < 0 else u + 12.0
-    moments = [
-        integrate.quad(lambda x, k=k: x**k * math.exp(u * x - x * x / 2 - max(u, 0) ** 2 / 2), 0.0, width)[0]
+@pytest.mark.parametrize(
+    ("value", "spread", "level"),
+    [(-3.0, 1.0, 0.02), (2.0, 3.0, 0.1003), (2.0, 3.0, 0.0995), (5.0, 2.0, 1.0), (40.0, 2.0, 30.0)],
+)
+def test_a_level_given_its_noisy_count(value: float, spread: float, level: float) -> None:
+    """Two of them have means 29.9 and 30.1 deviations below 0, where the formula changes."""
+
+    def density(count: float, power: int) -> float:
+        return count**power * math.exp(-count / level - 0.5 * ((value - count) / spread) ** 2) / level
+
+    most = min(40.0 * level, max(value, 0.0) + 15.0 * spread)
+    whole, first, second = (
+        integrate.quad(density, 0.0, most, args=(k,), points=[min(level, most / 2)], limit=200)[0]
         for k in range(3)
-    ]
-    assert mean == pytest.approx(moments[1] / moments[0], rel=1e-6)
-    assert variance == pytest.approx(moments[2] / moments[0] - (moments[1] / moments[0]) ** 2, rel=1e-4)
+    )
+    log, mean, variance = smoothing._weigh_level(value, spread, level)
+    assert log == pytest.approx(math.log(whole), abs=1e-6)
+    assert spread * mean == pytest.approx(first / whole, rel=1e-5)
+    assert spread**2 * variance == pytest.approx(second / whole - (first / whole) ** 2, rel=1e-4)
 
 
-def test_a_level_that_noise_hides_is_as_likely_as_before() -> None:
-    log, mean, variance = smoothing._cut_at_zero(-1e9)
-    assert (log, mean, variance) == pytest.approx((-math.log(1e9), 1e-9, 1e-18))
+def test_guesses_are_finite_however_large_or_small_noise_is() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        codes, rows = int(rng.integers(3, 40)), 10.0 ** rng.uniform(0, 9)
+        spread = 10.0 ** rng.uniform(-9, 12, codes if rng.random() < 0.3 else 1) * np.ones(codes)
+        truth = rows * rng.dirichlet(np.full(codes, 10.0 ** rng.uniform(-2, 2)))
+        noisy = truth + spread * rng.standard_normal(codes)
+        for ordered in (0, codes - 2, codes):
+            found = smooth_counts(noisy, spread**2, ordered, rows)
+            assert np.isfinite(found.values).all()
+            assert ((found.variances >= 0) & (found.variances <= spread**2)).all()
 
 
 def test_what_is_certain_or_too_little_stays() -> None:
