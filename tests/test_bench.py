@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 from xml.etree import ElementTree
 
 import numpy as np
@@ -105,3 +106,14 @@ def test_a_point_cut_short_is_hollow_and_marked() -> None:
     assert first.hollow == {1e4, 1e5}
     assert "| 100,000 | mst | over 60 |" in plots.table("rows", points)
     assert "| 10,000 | mst | 1.00 * |" in plots.table("rows", points)
+
+
+def test_what_an_ablation_leaves_out_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that was renamed would be found out after an hour of runs."""
+    monkeypatch.syspath_prepend(str(BENCH / "runs"))
+    parts = _load("runs/ablation.py").PARTS
+    assert len(parts) > 10
+    for patches in parts.values():
+        for place, value in patches.items():
+            with mock.patch(place, value):
+                pass

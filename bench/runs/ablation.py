@@ -74,7 +74,7 @@ PARTS: Mapping[str, Patches] = {
     "judge_of_labels": {f"{MIXTURE}._judge_refinements": lambda _, __, best: best.setting},
     "balanced_states": {"margrave.models._mixture.rows._balance_states": lambda *_: None},
     "counts_of_rows_as_of_the_model": {f"{DRAWING}.MAX_WORK": 0.0},
-    "what_another_attribute_fixes": {"margrave.models.auto.find_determined": lambda *_: []},
+    "what_another_attribute_fixes": {"margrave.models.auto.find_changes": lambda *_: []},
 }
 """What is replaced, by where it stands, to leave a part out."""
 
