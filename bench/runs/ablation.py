@@ -54,9 +54,8 @@ Patches = Mapping[str, Any]
 PARTS: Mapping[str, Patches] = {
     "graphical_model": {"margrave.models.auto.Auto._prefers_tree": lambda *_: False},
     "smoothed_one_ways": {
-        f"{FITTER}.smooth_one_ways": lambda _, tables, __: list(tables),
-        f"{POLICY}.smooth_one_ways": lambda _, tables, __: list(tables),
-        "margrave.models.auto.smooth_one_ways": lambda _, tables, __: list(tables),
+        f"{room}.smooth_one_ways": lambda _, tables, __: list(tables)
+        for room in (FITTER, POLICY, "margrave.models.auto")
     },
     "latent_blocks": {f"{FITTER}.group_attributes": lambda *_: ()},
     "blocks_without_a_trial": {f"{FITTER}.is_clear": lambda _: False},

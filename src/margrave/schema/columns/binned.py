@@ -148,7 +148,7 @@ class Binned(Column):
         bounded = self.edges is None and self.lower is not None and self.upper is not None
         if self.provisional is None:
             object.__setattr__(self, "provisional", bounded and self.bins is None)
-        if bounded and self.lower is not None and self.upper is not None:
+        if bounded:
             object.__setattr__(self, "edges", self._equal_width())
             if self._separates_values():
                 object.__setattr__(self, "provisional", False)

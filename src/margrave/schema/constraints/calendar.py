@@ -451,7 +451,8 @@ def find_frequent(column: Temporal) -> Truths:
 
     Far more frequent is FAR_MORE times as what half of the other rows have at most.
     """
-    edges, weights = running_weights(column)[0], np.diff(running_weights(column)[1])
+    edges, running = running_weights(column)
+    weights = np.diff(running)
     widths = np.diff(edges) / (float(column.step) or 1.0)
     density, owner = weights / widths, np.searchsorted(column.edge_array, edges[:-1], side="right") - 1
     single = (np.bincount(owner, minlength=column.present) == 1)[owner] & (widths <= 1.0)
@@ -459,8 +460,8 @@ def find_frequent(column: Temporal) -> Truths:
     found = np.zeros(column.present, dtype=np.bool_)
     for cell in np.flatnonzero(single & (weights >= LEAST_FREQUENT * weights.sum())).tolist():
         others = order[order != cell]
-        running = np.cumsum(weights[others])
-        usual = density[others[np.searchsorted(running, running[-1] / 2)]] if len(others) else np.inf
+        held = np.cumsum(weights[others])
+        usual = density[others[np.searchsorted(held, held[-1] / 2)]] if len(others) else np.inf
         found[owner[cell]] = density[cell] >= FAR_MORE * usual
     return found
 

@@ -140,9 +140,9 @@ def summarise_one_ways(curator: Curator, given: Encoded | None = None) -> OneWay
             unknown[name] = np.zeros(size)
     off, codes = {}, {}
     for name, share in shares.items():
-        held = share[share > 0]
-        off[name] = CELL_DISTANCE * float(unknown[name][share > 0].sum())
-        codes[name] = math.exp(-float((held * np.log(held)).sum()))
+        held = share > 0
+        off[name] = CELL_DISTANCE * float(unknown[name][held].sum())
+        codes[name] = math.exp(-float((share[held] * np.log(share[held])).sum()))
     return OneWays(shares, off, codes, rows)
 
 

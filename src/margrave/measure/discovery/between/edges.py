@@ -22,7 +22,8 @@ CLOCK = (1.0, 60.0, 300.0, 900.0, 3600.0)
 """Seconds that the cells within a day may have."""
 TERMS = (7, 14, 28, 30, 31, 60, 90, 91, 92, 180, 181, 182, 183, 184, 364, 365, 366, 729, 730, 731, 1095, 1096)
 """Days that two dates are often apart, each a cell alone: weeks, months, half years and years."""
-YEARS = (364, 365, 366)
+YEAR_DAYS = (364, 365, 366)
+"""Those of one year."""
 TERMS_DETAIL = 0.1
 """Share of the finest cells from which on these are looked at, and not those of one year alone: more cells
 hold more noise. Not measured."""
@@ -48,7 +49,7 @@ def relation_edges(
     else:
         edges = refined_edges(low, high, comparison.whole, None, detail)
     if comparison.read == "date":
-        terms = np.array(TERMS if detail >= TERMS_DETAIL else YEARS, dtype=np.float64)
+        terms = np.array(TERMS if detail >= TERMS_DETAIL else YEAR_DAYS, dtype=np.float64)
         edges = np.union1d(edges, [side for one in (-terms, terms) for side in (one, one + 1.0)])
         edges = edges[(edges >= low) & (edges <= high)]
     if sign > 0:

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from margrave.measure.discovery.between.edges import YEAR_DAYS
 from margrave.schema.columns import Binned, Column, Date, Moment, Temporal, Whole
 from margrave.schema.columns.relative import NO_LINE, Comparison
 from margrave.schema.constraints.draws import draw_overall
@@ -31,7 +32,7 @@ NEARNESS_FACTOR = 24.0
 """Differences are near within the middle 80 % of those by chance, over this."""
 HALVINGS = (1.0, 0.25, 0.0625, 0.015625)
 """Parts of that at which the cells on either side of 0 begin."""
-YEAR = 364.0, 367.0
+YEAR = float(YEAR_DAYS[0]), float(YEAR_DAYS[-1] + 1)
 """Days from which, and up to which, two dates are that are a year apart: a cell of its own where that is
 not near, so that the term of a date is told from another one that is nearly a year before, too."""
 MAX_WRONG_SHARE = 0.03
@@ -48,7 +49,7 @@ class Pair:
         column: The second.
         edges: Edges of the cells of the difference, of which one is 0, shape [cells + 1].
         chance: Share of the rows with both values in each cell if the columns were independent, [cells].
-        near: Differences below this, in size, are near.
+        near: Differences below this, in size, are near; 0 where only the side is asked about.
     """
 
     base: Binned
@@ -65,9 +66,8 @@ class Pair:
     @property
     def years(self) -> NDArray[np.int64]:
         """The cells of one year, which dates have where that is not near."""
-        dates = self.comparison.read == self.comparison.base_read == "date"
-        found = np.isin(self.edges[:-1], (YEAR[0], 1.0 - YEAR[1])) & dates & (self.near <= YEAR[0])
-        return np.flatnonzero(found)
+        asked = _asks_years(self.comparison, self.near)
+        return np.flatnonzero(np.isin(self.edges[:-1], (YEAR[0], 1.0 - YEAR[1])) & asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def _pair(base: Binned, column: Binned, left: Numbers, right: Numbers) -> Pair:
     differences = np.concatenate(turns).astype(np.float64)
     edges: Array = _edges(differences, comparison.whole)
     near = float(edges[-2])
-    if comparison.read == comparison.base_read == "date" and near <= YEAR[0]:
+    if _asks_years(comparison, near):
         edges = _with_years(edges)
     cells = np.clip(np.searchsorted(edges, differences, side="right") - 1, 0, len(edges) - 2)
     # Half a draw in each cell keeps chance above 0, by which shares are divided below.
@@ -192,6 +192,11 @@ def _edges(differences: Array, whole: bool) -> Array:
     equal = 1.0 if whole else float(np.nextafter(0.0, 1.0))
     steps = np.unique(np.ceil(steps)) if whole else np.unique(steps)
     return np.concatenate([-steps[::-1], [0.0, equal], steps[steps > equal]])
+
+
+def _asks_years(comparison: Comparison, near: float) -> bool:
+    """Whether both are dates and a year is further than what is near."""
+    return comparison.read == comparison.base_read == "date" and near <= YEAR[0]
 
 
 def _with_years(edges: Array) -> Array:
