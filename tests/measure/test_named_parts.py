@@ -11,7 +11,7 @@ import pyarrow.csv as csv
 import pytest
 
 from margrave import Synthesizer
-from margrave.measure.discovery.between.calendar import list_dated, list_names, may_tell
+from margrave.measure.discovery.between.named_parts import list_dated, list_names, may_tell
 from margrave.schema.columns import Boolean, Categorical, Date, Integer
 from margrave.schema.constraints.rules import DatePart
 

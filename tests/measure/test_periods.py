@@ -11,7 +11,7 @@ import pytest
 
 from margrave import Synthesizer
 from margrave.errors import SchemaError
-from margrave.measure.discovery.between.calendar import may_be_periods, may_tell
+from margrave.measure.discovery.between.named_parts import may_be_periods, may_tell
 from margrave.schema.columns import Categorical, Column, Date, Moment
 from margrave.schema.constraints.rules import DatePart
 from margrave.schema.schema import Schema

@@ -10,7 +10,8 @@ import pytest
 
 from margrave import Schema, Synthesizer, Unit
 from margrave.engines.opening import open_source
-from margrave.measure.discovery.between.calendar import Calendar, _Dates, _list_gaps, choose_rules, may_tell
+from margrave.measure.discovery.between.calendar import Calendar, _Dates, _list_gaps, choose_rules
+from margrave.measure.discovery.between.named_parts import may_tell
 from margrave.privacy.accounting.accountants import event_rho
 from margrave.privacy.accounting.events import GaussianEvent
 from margrave.run.synthesizer import DISCOVERY

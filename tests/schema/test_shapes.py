@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from margrave.errors import SchemaError
 from margrave.schema.columns.identifier import (
     cut_shape,
+    digit_runs,
     draw_texts,
+    mix_signs,
     shape_of,
     shape_parts,
     shape_space,
@@ -31,6 +33,9 @@ from margrave.schema.columns.identifier import (
         ("INV-2023-0001", "INV-[1-9][0-9]{3}-[0-9]{4}"),
         ("044 123 45 67", "0[0-9]{2} [0-9]{3} [0-9]{2} [0-9]{2}"),
         ("+41791234567", r"\+[1-9][0-9]{10}"),
+        ("AB 12 34 56 C", "AB [1-9][0-9] [0-9]{2} [0-9]{2} [A-Z]"),
+        ("B-MW 4821", "B-MW [1-9][0-9]{3}"),
+        ("SW1 2AB", "SW[0-9] [0-9][A-Z]{2}"),
         ("CH93AB12", "CH[1-9][0-9][A-Z]{2}[0-9]{2}"),
         ("3f2a9cde11", "[0-9a-f]{10}"),
         ("3F2A9CDE11", "[0-9A-F]{10}"),
@@ -45,10 +50,31 @@ from margrave.schema.columns.identifier import (
             (text, "")
             for text in ("", "a note", "Room 12 was cold", "12 Main Street", "é1", "a\t1", "x1" * 30)
         ],
+        *[(text, "") for text in ("12 MAIN ST", "ab 12", "B 12 three")],
     ],
 )
 def test_the_shape_of_a_text(text: str, shape: str) -> None:
     assert shape_of(text) == shape
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("1HGCM82633A004352", "[0-9A-Z]{17}"),
+        ("k7q2-99", "[0-9a-z]{4}-[0-9a-z]{2}"),
+        ("Ab3/7.x", r"[0-9A-Za-z]{3}/[0-9A-Za-z]\.[0-9A-Za-z]"),
+        ("12-34", "[0-9]{2}-[0-9]{2}"),
+        *[(text, "") for text in ("", "ABC", "a note", "12 MAIN ST")],
+    ],
+)
+def test_the_shape_of_any_signs(text: str, shape: str) -> None:
+    assert mix_signs(text) == shape
+    if shape:
+        assert re.fullmatch(shape, text)
+        assert all(sign in signs for sign, signs in zip(text, shape_parts(shape), strict=True))
+        # Nothing is said of its digits, and no class is made wider.
+        assert digit_runs(shape) == [] or text == "12-34"
+        assert widen_shape(shape) == shape
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126), max_size=20))

@@ -32,6 +32,8 @@ LOOKS = {LISTS, "distinct values of key", "keys of key", DIGITS, "shapes of note
 PLACES = "digits of pressure, place by place"
 LETTERED = ("city", "mail")
 """A column of keys with letters behind their digits."""
+MIXED = ("city", "serial")
+"""A column of keys in which any sign may be at any place."""
 REPEATED = ("city", "pressure")
 """A column of texts that repeat and that beginnings would tear."""
 ALONE = ("city", "icd")
@@ -92,6 +94,41 @@ def test_no_look_at_letters_of_keys_loses_more_than_it_declares(
     asked = _audit(kind, LETTERED, adjacency, k)
     if not k:
         assert asked >= {"keys of mail", "patterns of mail", "first digits of mail"}
+
+
+@pytest.mark.parametrize("kind", ["the same row again", "a new category", "another spelling"])
+@pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("replace_one", 0), ("replace_one", 3)])
+def test_no_look_at_signs_of_keys_loses_more_than_it_declares(
+    kind: str, adjacency: Adjacency, k: int
+) -> None:
+    asked = _audit(kind, MIXED, adjacency, k)
+    if not k:
+        assert "signs of serial" in asked
+
+
+@pytest.mark.parametrize("fault", ["each sign", "those of others"])
+def test_faults_in_the_look_at_signs_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row counts once for each of its signs; or its shape hangs on how many rows were read before it."""
+    if fault == "each sign":
+        seen = codes.TextSearch._rest
+
+        def count_signs(one: Any, known: Any) -> Any:
+            return [(text, count * len(text)) for text, count in seen(one, known)]
+
+        monkeypatch.setattr(codes.TextSearch, "_rest", count_signs)
+    else:
+        true, read = codes.read_shape, list[str]()
+
+        def read_shape(text: str, sort: str) -> str:
+            read.append(text)
+            return true(text, sort) + ("-" if sort == "signs" and len(read) % 2 else "")
+
+        monkeypatch.setattr(codes, "read_shape", read_shape)
+    first, second = (
+        _run(table, "add_remove", 0, MIXED) for table in pair("the same row again", MIXED, "add_remove", 0)
+    )
+    _, found = audited(first, second)
+    assert found
 
 
 @pytest.mark.parametrize(("adjacency", "k"), [("add_remove", 0), ("add_remove", 3), ("replace_one", 0)])

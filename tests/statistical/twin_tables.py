@@ -7,7 +7,9 @@ that every engine may draw owners' rows by itself.
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,6 +36,7 @@ TYPES = {
     "key": pa.string(),
     "pressure": pa.string(),
     "mail": pa.string(),
+    "serial": pa.string(),
     "note": pa.string(),
     "score": pa.string(),
     "gaps": pa.string(),
@@ -55,6 +58,7 @@ PLAIN: Row = {
     "key": "V0000999",
     "pressure": "150/90",
     "mail": "u0000999@a.uk",
+    "serial": "K7QX2R9ZB4MA",
     "note": "seen by nobody",
     "score": "3.25",
     "gaps": "5",
@@ -69,6 +73,7 @@ KINDS: dict[str, Row] = {
         "key": "W7",
         "pressure": "7/7.",
         "mail": "W7@",
+        "serial": "W7-X",
         "note": "NA",
     },
     "another case": {"city": "BERN", "icd": "i10.0", "key": "v0000001"},
@@ -100,6 +105,7 @@ def _base(owner: int) -> Row:
         "key": f"V{owner:07d}",
         "pressure": f"{100 + owner % 60}/{50 + owner % 40}",
         "mail": f"u{owner:07d}@a.uk",
+        "serial": base64.b32encode(hashlib.sha256(str(owner).encode()).digest())[:12].decode(),
         "score": f"{owner % 9}.{owner % 4 * 25:02d}",
         "gaps": "NA" if owner % 3 else f"{owner % 8}.0",
         "open": str(owner % 50 == 0),

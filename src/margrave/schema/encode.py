@@ -33,9 +33,10 @@ from margrave.schema.columns import (
 )
 from margrave.schema.columns.binned import SpeltNumber
 from margrave.schema.columns.identifier import match_shapes, shape_parts
+from margrave.schema.columns.key_years import write_year_numbers, write_years
 from margrave.schema.columns.relative import Relative, relative_codes, take_own
 from margrave.schema.columns.repeats import share_rows
-from margrave.schema.constraints.calendar import draw_parts, follow_dates
+from margrave.schema.constraints.calendar import draw_parts, follow_dates, tell_years
 from margrave.schema.constraints.classes import draw_in_classes, follow_numbers
 from margrave.schema.constraints.draws import Drawn, agreed_numbers, relative_numbers
 from margrave.schema.constraints.orders import keep_orders
@@ -45,6 +46,7 @@ from margrave.schema.constraints.references import (
     refer_to_numbers,
     refer_to_texts,
 )
+from margrave.schema.constraints.rules import KeyYear
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.frame import Frame
 from margrave.schema.profile import profile
@@ -401,6 +403,9 @@ def _table(
         for column in schema.columns
         if not isinstance(column, Omitted)
     }
+    for rule, years in tell_years(schema, linked):
+        if rule.number not in {*given, *known}:
+            settled[rule.number] = _write_years(*settled[rule.number], rule, years, rng)
     referred = _draw_references(settled, find_references(schema), rng, {*known, *given})
     table = {
         name: _values(codes, column, rng, frame, referred.get(name, drawn))
@@ -433,6 +438,19 @@ def _settle_column(
         column = dataclasses.replace(column.own, missing=column.missing)
         codes = np.where(absent, column.present, 0).astype(np.uint32)
     return column, codes, drawn
+
+
+def _write_years(
+    column: Column, codes: Codes, drawn: Any, rule: KeyYear, years: Indices, rng: np.random.Generator
+) -> Settled:
+    """What is written of a column of keys, with the years of dates in them."""
+    if not isinstance(column, Integer):
+        return *write_years(column, codes, years, rule.place, rule.digits, rng), drawn
+    numbers = decode_column(codes, column, rng, pa.int64(), drawn)
+    rows = np.flatnonzero(np.asarray(numbers.is_valid()))
+    found = np.array(numbers.fill_null(0))
+    found[rows] = write_year_numbers(found[rows], years[rows], rule.place, rule.digits)
+    return column, codes, found
 
 
 def _draw_references(

@@ -207,11 +207,11 @@ def agreements(
     """
     dates = {name: _read_instants(arrays[name], reads[name], name) for rule in rules for name in rule.dates}
     read = {rule: reads[rule.number] if rule.tells_date else "number" for rule in rules}
-    plain = {(rule.number, read[rule]) for rule in rules if not rule.pairs}
+    plain = {(rule.number, read[rule]) for rule in rules if not rule.reads_texts}
     numbers = {(name, own): readings(arrays[name], own, name) for name, own in plain}
     found = []
     for rule in rules:
-        held = None if rule.pairs else numbers[rule.number, read[rule]]
+        held = None if rule.reads_texts else numbers[rule.number, read[rule]]
         values, there = held or _read_texts(arrays[rule.number], rule)
         own = [dates[name] for name in rule.dates]
         there = np.logical_and.reduce([there, *(known for _, known in own)])

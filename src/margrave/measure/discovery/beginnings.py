@@ -40,6 +40,8 @@ from margrave.schema.columns.identifier import (
     cut_shape,
     digit_runs,
     fix_signs,
+    keep_letters,
+    mix_signs,
     shape_of,
     shape_parts,
     shape_space,
@@ -406,6 +408,18 @@ def _share_out(
 def classes_of(text: str) -> str:
     """The shape of a text by classes of signs, a mark for one that is no code."""
     return widen_shape(shape_of(text) or "-")
+
+
+def read_shape(text: str, sort: str) -> str:
+    """The shape of a text, "" for one that is no code.
+
+    sort: "shapes" by classes of signs, "keys" with what stands in front of the digits, "patterns" with all
+        letters, "signs" by marks and the number of signs between them.
+    """
+    if sort in ("patterns", "signs"):
+        return keep_letters(text) if sort == "patterns" else mix_signs(text)
+    shape = shape_of(text)
+    return widen_shape(shape) if shape and sort == "shapes" else shape
 
 
 def leave_shapes(

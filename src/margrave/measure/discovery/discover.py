@@ -328,6 +328,7 @@ class Discovery:
         # Loaded here, as a table that is fully declared needs none of them.
         from margrave.measure.discovery.between import calendar
         from margrave.measure.discovery.between.links import may_relate
+        from margrave.measure.discovery.between.named_parts import may_be_periods, may_tell
         from margrave.measure.discovery.between.relations import SHARE
 
         left = self._ledger.planned - rho
@@ -337,7 +338,7 @@ class Discovery:
         reserve = (
             (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
         )
-        told = rho * calendar.SHARE if calendar.may_tell(profiled.columns, ruled) else Fraction(0)
+        told = rho * calendar.SHARE if may_tell(profiled.columns, ruled) else Fraction(0)
         # Rules' columns stay attributes, as their rules need their codes.
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
@@ -355,7 +356,7 @@ class Discovery:
         # Rules on declared bounds are errors of the user; on discovered ones they are left out.
         discovered = frozenset(column.name for column in schema.columns if not column.known)
         profiled = apply_rules(profiled.replace(completed).columns, schema.rules, discovered)
-        if told > 0 and calendar.may_be_periods(profiled.columns, ruled):
+        if told > 0 and may_be_periods(profiled.columns, ruled):
             self._tell("periods of dates")
             before, rows = self._ledger.planned, rows_of(self._totals)[0]
             dated = calendar.Calendar(self._source, self._gaussian, rows, public)
@@ -363,7 +364,7 @@ class Discovery:
             told -= before - self._ledger.planned
         if reserve:
             profiled, found = self._find_relations(profiled, found, reserve)
-        if not told and calendar.may_tell(profiled.columns, ruled):
+        if not told and may_tell(profiled.columns, ruled):
             # Numbers have turned out to be times of day, for which nothing was kept.
             told = min(rho * calendar.SHARE, self._ledger.planned - left)
         if told > 0:
@@ -398,7 +399,7 @@ class Discovery:
         self, schema: Schema, found: list[NoisyMarginal], rho: Fraction
     ) -> tuple[Schema, list[NoisyMarginal]]:
         """Code columns by their relations to others; the looks at their own bins are no measurements then."""
-        from margrave.measure.discovery.between.calendar import list_dated
+        from margrave.measure.discovery.between.named_parts import list_dated
         from margrave.measure.discovery.between.relations import Relations
 
         rows = rows_of(self._totals)

@@ -11,8 +11,9 @@ delta, depends on released numbers only; all are recorded in the ledger before t
    at the head of `partition` holds for it.
 3. *distinct values*: how many different texts that are not listed are in at least 1, 2, 3, ... rows, with a
    marginal's sensitivity and no delta: proof at the head of `margrave.measure.discovery.keys`.
-4. *keys*: as 2, by the shape that keeps what stands in front of the digits; *patterns*: as 2, by that which
-   keeps all letters. Either patterns follow, with the delta kept for it, or keys and maybe both, half each.
+4. *keys*: as 2, by the shape that keeps what stands in front of the digits; *patterns*: by that which keeps
+   all letters; *signs*: by marks and the number of signs between. Either patterns follow, with the delta kept
+   for it, or signs, or keys and maybe both of the first, half each.
 5. *beginnings*: rows that are not listed, and whose text begins with none of the beginnings released before,
    by their first letters, over all texts of a released shape cut to that length. The cells are fixed before
    the look, and a row is in one at most: a marginal's sensitivity, no threshold and no delta.
@@ -78,6 +79,7 @@ from margrave.measure.discovery.beginnings import (
     list_places,
     narrow_shapes,
     rarest_deviations,
+    read_shape,
     split_patterns,
     tell_by_beginnings,
     texts_of,
@@ -91,7 +93,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Listed, Omitted
 from margrave.schema.columns.base import Scalar
-from margrave.schema.columns.identifier import has_letters, keep_letters, shape_of, widen_shape
+from margrave.schema.columns.identifier import has_letters, keep_letters, shape_of
 from margrave.schema.columns.public_lists import (
     MOST_LISTS,
     choose_list,
@@ -125,8 +127,8 @@ LEAST_REST = 0.02
 MOSTLY_LISTED = 0.5
 """Share of the rows with listed values from which a column is taken for one of categories."""
 LETTERS, MIN_SHAPED_SHARE = Fraction(1, 4), 0.8
-"""Part of what the look at first digits of keys may cost for one at their letters, not measured; and share of
-the rows in released shapes from which these are the pattern of keys."""
+"""Part of what the look at first digits of keys may cost for one at their letters or signs, not measured; and
+share of the rows in released shapes from which these are the pattern of keys."""
 MOST_OTHER = 0.8
 """Share of the texts that "(other)" may stand for: a column that says so in more than four of five rows that
 have a text is left out, as whoever reads it learns nothing in nearly all of them. Not measured."""
@@ -408,8 +410,7 @@ class TextSearch:
 
         Args:
             column: What is known by now.
-            sort: "shapes" by classes of signs, "keys" with what stands in front of the digits, "patterns"
-                with all letters.
+            sort: As in `read_shape`.
             rho: What it may cost of rho; `delta`, of delta.
         """
         what = f"{sort} of {column.name}"
@@ -418,10 +419,8 @@ class TextSearch:
         def exact() -> Parts:
             found: Counter[str] = Counter()
             for text, count in self._rest(column):
-                shape = keep_letters(text) if sort == "patterns" else shape_of(text)
-                if shape:
-                    found[widen_shape(shape) if sort == "shapes" else shape] += count
-            names = tuple(sorted(found))
+                found[read_shape(text, sort)] += count
+            names = tuple(sorted(found.keys() - {""}))
             return [(names, np.array([*(found[name] for name in names), 0], dtype=np.int64))]
 
         # A row is in one cell at most, so that its weight and cells are those of `search_values`.
@@ -453,11 +452,12 @@ class TextSearch:
 
     def _keys(self, found: _Found, column: Categorical, delta: Fraction) -> Column:
         """New keys of released shapes where these cover nearly all rows; else the column is left out."""
-        if sum(found.shapes.values()) < MIN_SHAPED_SHARE * found.rest:
-            return Omitted(name=column.name, reason=NO_PATTERN)
         # No beginnings of codes will be asked for, so that what these would cost is for both looks at keys.
-        rho = self.budget.unit * self.weights["prefixes"] / 2
-        least = MIN_SHAPED_SHARE * found.rest
+        rho, least = self.budget.unit * self.weights["prefixes"] / 2, MIN_SHAPED_SHARE * found.rest
+        if sum(found.shapes.values()) < least:
+            mixed, _ = self._shapes(column, "signs", rho * LETTERS, delta)
+            shaped = sum(mixed.values()) >= least
+            return keep_keys(column, mixed) if shaped else Omitted(name=column.name, reason=NO_PATTERN)
         shapes, noise, read = found.shapes, found.noise, classes_of
         closer, spread = self._shapes(column, "keys", rho, delta / 2)
         if sum(closer.values()) >= least:

@@ -32,6 +32,9 @@ CLASSES = {
     "[a-z]": "abcdefghijklmnopqrstuvwxyz",
     "[0-9a-f]": "0123456789abcdef",
     "[0-9A-F]": "0123456789ABCDEF",
+    "[0-9A-Z]": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "[0-9a-z]": "0123456789abcdefghijklmnopqrstuvwxyz",
+    "[0-9A-Za-z]": "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
     **{f"[0-{last}]": "0123456789"[: last + 1] for last in range(1, 9)},
 }
 """The classes of signs that a shape may have, and the signs of each."""
@@ -53,12 +56,16 @@ MEANING = set("\\[]{}.^$*+?()|")
 PARTS = re.compile(r"(\[[^\]]*\])(?:\{([0-9]{1,2})\})?|\\(.)|([^\\\[\]{}.^$*+?()|])", re.DOTALL)
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 UUID_SHAPE = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-HEX_CLASS = re.compile(r"\[0-9[aA]-[fF]\]")
+MIXED_CLASS = re.compile(r"\[0-9[aA]-[fFzZ](?:a-z)?\]")
+"""Classes of digits and letters together, of hashes and of keys in which any sign may be at any place."""
 HEX = {"[0-9a-f]": re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]+"), "[0-9A-F]": None}
 HEX["[0-9A-F]"] = re.compile(r"(?=.*[0-9])(?=.*[A-F])[0-9A-F]+")
 NUMBERED = re.compile(r"[A-Fa-f]{1,3}[0-9]+")
 """A few letters and a number behind them, F24000317, are a code even where all letters are hexadecimal
 digits: of random ones, 8 long, 1 in 36 is so."""
+WORDS = re.compile(r"[a-z]|[A-Z]{4}")
+"""What texts with blanks have that are no codes; AB 12 34 56 C, B-MW 4821 and SW1 2AB have none of it. Not
+measured."""
 RUNS = re.compile(r"[0-9]+|[A-Z]+|[a-z]+|.", re.DOTALL)
 
 CODE_WORDS = frozenset(
@@ -95,8 +102,9 @@ def shape_of(text: str) -> str:
     """The shape of a text that looks like a code; "" for any other text.
 
     A code has a digit, only printable ASCII signs, at most MAX_CODE_LETTERS of them, and no blank beside
-    letters. What stands in front of its first digit is kept as it is, up to LONGEST_HEAD letters; whether a
-    zero leads the first run of digits is kept, too. The shape of a text depends on that text alone.
+    small letters or four capitals in a row. What stands in front of its first digit is kept as it is, up to
+    LONGEST_HEAD letters; whether a zero leads the first run of digits is kept, too. The shape of a text
+    depends on that text alone.
 
     Example:
         >>> shape_of("V0000123"), shape_of("E11.9"), shape_of("a note")
@@ -105,7 +113,7 @@ def shape_of(text: str) -> str:
     if len(text) > MAX_CODE_LETTERS or not (text.isascii() and text.isprintable()):
         return ""
     first = next((place for place, sign in enumerate(text) if sign.isdigit()), None)
-    if first is None or (" " in text and any(sign.isalpha() for sign in text)):
+    if first is None or (" " in text and WORDS.search(text)):
         return ""
     if UUID.fullmatch(text):
         return UUID_SHAPE
@@ -136,7 +144,7 @@ def keep_letters(text: str) -> str:
         ('u0[0-9]{3}@example\\\\.com', '[1-9][0-9]{2}/[1-9][0-9]', 'S-0[0-9]-[0-9]{4}')
     """
     shape = shape_of(text)
-    if not shape or HEX_CLASS.search(shape):
+    if not shape or MIXED_CLASS.search(shape):
         return shape
     parts: list[str] = []
     coded, last = bool(code_places(widen_shape(shape))), False
@@ -147,6 +155,22 @@ def keep_letters(text: str) -> str:
         rest = run[len(lead) :]
         parts += lead + (["[0-9]"] * len(rest) if digits else [_literal(sign) for sign in rest])
     return _compact(parts)
+
+
+def mix_signs(text: str) -> str:
+    """The shape of a code by its marks and the number of letters or digits between them, whichever these are.
+
+    "" for texts that are no codes (`shape_of`). Of letters the class has those sizes that the text has.
+
+    Example:
+        >>> mix_signs("1HGCM82633A004352"), mix_signs("K7Q-2XA"), mix_signs("a note")
+        ('[0-9A-Z]{17}', '[0-9A-Z]{3}-[0-9A-Z]{3}', '')
+    """
+    if not shape_of(text):
+        return ""
+    sizes = [name for name in ("[A-Z]", "[a-z]") if set(text) & set(CLASSES[name])]
+    sign = "[0-9" + "".join(name[1:-1] for name in sizes) + "]"
+    return _compact([sign if one.isalnum() else _literal(one) for one in text])
 
 
 def _literal(sign: str) -> str:
@@ -238,7 +262,7 @@ def digit_runs(shape: str) -> list[tuple[int, ...]]:
         >>> digit_runs(r"\\+[1-9][0-9] [0-9]{3}"), digit_runs("V0[0-9]")
         ([(1, 2), (4, 5, 6)], [(2,)])
     """
-    if HEX_CLASS.search(shape):
+    if MIXED_CLASS.search(shape):
         return []
     digits = [signs in (CLASSES["[0-9]"], CLASSES["[1-9]"]) for signs in shape_parts(shape)]
     runs = groupby(range(len(digits)), lambda place: digits[place])
@@ -302,7 +326,7 @@ def widen_shape(shape: str) -> str:
         >>> widen_shape("V0[0-9]{6}")
         '[A-Z][0-9]{7}'
     """
-    if HEX_CLASS.search(shape):
+    if MIXED_CLASS.search(shape):
         return shape
     return _compact([_class_of(signs) for signs in shape_parts(shape)])
 
@@ -328,6 +352,20 @@ def draw_texts(shape: str, rows: int, rng: np.random.Generator) -> list[str]:
     """
     columns = [_drawn_signs(signs, rows, rng) for signs in shape_parts(shape)]
     return ["".join(signs) for signs in zip(*columns, strict=True)]
+
+
+def lengthen_shape(shape: str) -> str:
+    """The shape with one more digit behind the last sign that is drawn, at the end where none is.
+
+    Example:
+        >>> lengthen_shape("V0[0-9]{3}"), lengthen_shape("BA-[0-9]{2}/2024")
+        ('V0[0-9]{4}', 'BA-[0-9]{3}/2024')
+    """
+    parts = shape_parts(shape)
+    end = max((place for place, signs in enumerate(parts, 1) if len(signs) > 1), default=len(parts))
+    names = {signs: name for name, signs in CLASSES.items()}
+    written = [names.get(signs) or _literal(signs) for signs in parts]
+    return _compact([*written[:end], "[0-9]", *written[end:]])
 
 
 def _shuffle_texts(shape: str, rng: np.random.Generator) -> list[str]:
@@ -466,7 +504,7 @@ def draw_distinct(
                 if waiting and text not in used:
                     result[waiting.pop()] = text
                     used.add(text)
-            shape += "[0-9]"
+            shape = lengthen_shape(shape)
         while waiting:
             left = []
             for row, text in zip(waiting, draw_texts(shape, len(waiting), rng), strict=True):
@@ -478,6 +516,6 @@ def draw_distinct(
             # A few may be taken by chance; where all are again and again, another shape has taken them.
             fruitless = fruitless + 1 if len(left) == len(waiting) else 0
             if fruitless == MOST_TRIES:
-                shape, fruitless = shape + "[0-9]", 0
+                shape, fruitless = lengthen_shape(shape), 0
             waiting = left
     return result

@@ -22,7 +22,15 @@ from margrave.schema.columns.relative import in_turn, take_own
 from margrave.schema.constraints.draws import Drawn, in_bins, running_weights
 from margrave.schema.constraints.numbers import list_texts
 from margrave.schema.constraints.orders import choose_moving, find_ends, list_orders
-from margrave.schema.constraints.rules import CalendarRule, DatePart, DateRule, Elapsed, Ordered, find_ruled
+from margrave.schema.constraints.rules import (
+    CalendarRule,
+    DatePart,
+    DateRule,
+    Elapsed,
+    KeyYear,
+    Ordered,
+    find_ruled,
+)
 from margrave.schema.constraints.slots import MOST_SLOTS, Slots
 from margrave.schema.cycles import Cycle
 from margrave.schema.encoded import Codes, Encoded
@@ -177,11 +185,30 @@ def follow_dates(
     for elapsed, name in _plan_moves(rules, schema):
         rows.move_date(elapsed, name, _list_kept(elapsed, name, schema))
     for rule in rules:
-        if not rule.pairs:
+        if isinstance(rule, KeyYear):
+            rows.read(rule.date)
+        elif not rule.pairs:
             rows.settle_number(rule)
         elif rule.number not in given:
             rows.settle_text(rule)
     return rows.changed, rows.codes
+
+
+def tell_years(schema: Schema, drawn: Mapping[str, Drawn]) -> list[tuple[KeyYear, Longs]]:
+    """The years that keys have digits of, -1 where there is no date: shape [rows] each.
+
+    Args:
+        schema: The schema.
+        drawn: The numbers of dates, as `follow_dates` has changed them.
+    """
+    found = []
+    for rule in schema.rules:
+        if isinstance(rule, KeyYear):
+            own, date = take_own(schema[rule.date]), drawn[rule.date]
+            instant = Instant.of(date.numbers.astype(np.int64), not isinstance(own, Date))
+            told = np.asarray(rule.tell_number([instant]))
+            found.append((rule, np.where(date.absent, NO_PART, told)))
+    return found
 
 
 def _plan_moves(rules: Sequence[CalendarRule], schema: Schema) -> list[tuple[Elapsed, str]]:

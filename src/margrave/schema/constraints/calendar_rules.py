@@ -1,4 +1,4 @@
-"""Rules about what dates tell: `Elapsed`, `Age` and `DatePart`."""
+"""Rules about what dates tell: `Elapsed`, `Age`, `DatePart` and `KeyYear`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CalendarRule(Rule):
     `margrave.schema.constraints.calendar`.
 
     Args:
-        number: A column of numbers; of `DatePart` with texts, a column of these.
+        number: A column of numbers; of `DatePart` with texts, a column of these; of `KeyYear`, of keys.
     """
 
     number: str
@@ -60,6 +60,11 @@ class CalendarRule(Rule):
     def pairs(self) -> tuple[tuple[str, int], ...]:
         """The texts of the column and the numbers that they stand for, none where it has numbers."""
         return ()
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the column has texts that stand for numbers, as `read_texts` has them."""
+        return bool(self.pairs)
 
     @property
     def tells_date(self) -> bool:
@@ -293,6 +298,84 @@ class DatePart(DateRule):
     def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
         """See `CalendarRule.tell_number`."""
         return take_part(instants[0], self.part, divide)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KeyYear(CalendarRule):
+    """Digits of a key are the year of a date or moment, as in 2023-00417, V19/1234 or 0417/2023.
+
+    Args:
+        number: A column of keys: an `Identifier` of shapes, a `Categorical` with patterns, or a unique
+            `Integer`, whose digits are meant.
+        date: A column of dates or moments.
+        place: Where the first of these digits stands in the text, from 0 on; negative from the end, where
+            the last sign is -1.
+        digits: 4 for a whole year, 2 for its last two digits.
+        share: As in `Determines`.
+
+    Raises:
+        SchemaError: The digits are not 4 or 2, or reach beyond the end of the text.
+
+    Example:
+        >>> case = KeyYear("case_number", date="opened", place=0)
+        >>> case.read_texts(["2023-00417", "unknown"]).tolist()
+        [2023, -1]
+    """
+
+    kind: ClassVar[str] = "key_year"
+    date: str
+    place: int
+    digits: int = 4
+    share: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._distinct()
+        if self.digits not in (2, 4):
+            raise SchemaError(
+                invalid("digits of rule 'key_year'", "2 or 4", "Count those of the year.", got=self.digits)
+            )
+        if type(self.place) is not int or -self.digits < self.place < 0:
+            asked = "a whole number, and such that all digits stand in the text"
+            raise SchemaError(invalid("place of rule 'key_year'", asked, "Count from 0.", got=self.place))
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The date alone."""
+        return (self.date,)
+
+    @property
+    def reads_texts(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
+
+    @property
+    def words(self) -> str:
+        """What it says, for reading."""
+        return f"the year in {self.number} is that of {self.date}"
+
+    def read_texts(self, texts: Iterable[Any]) -> Longs:
+        """The number that the digits of each text are, NO_PART where there are none: shape [texts]."""
+        # Many texts have few years among them.
+        known: dict[str, int] = {}
+        return np.array([self._read_text(str(text), known) for text in texts], dtype=np.int64)
+
+    def _read_text(self, text: str, known: dict[str, int]) -> int:
+        found = text[self.place :][: self.digits]
+        if found not in known:
+            whole = len(found) == self.digits and found.isascii() and found.isdigit()
+            known[found] = int(found) if whole else NO_PART
+        return known[found]
+
+    def tell_number(self, instants: Sequence[Instant], divide: Divide = np.floor_divide) -> Any:
+        """See `CalendarRule.tell_number`."""
+        year = instants[0].year
+        return year if self.digits == 4 else year - 100 * divide(year, 100)
 
 
 def _is_text_of(pair: Sequence[Any], part: str) -> bool:

@@ -24,10 +24,20 @@ from margrave.schema.columns import (
     Unknown,
     Whole,
 )
+from margrave.schema.columns.key_years import may_hold_years
 from margrave.schema.columns.relative import take_own
 from margrave.schema.columns.temporal import iso_number
 from margrave.schema.constraints.elimination import ROUNDING, Inequality, Tower, eliminate_variables
-from margrave.schema.constraints.rules import CalendarRule, DatePart, Elapsed, Ordered, Rule, Sum, Within
+from margrave.schema.constraints.rules import (
+    CalendarRule,
+    DatePart,
+    Elapsed,
+    KeyYear,
+    Ordered,
+    Rule,
+    Sum,
+    Within,
+)
 
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]
@@ -365,6 +375,8 @@ def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
             continue
         if name != rule.number:
             fits, wanted = _fits_rule(own, rule, daily)
+        elif isinstance(rule, KeyYear):
+            fits, wanted = may_hold_years(own), "of keys of shapes or patterns, or of unique whole numbers"
         elif rule.pairs:
             fits, wanted = is_of_labels(own) or isinstance(own, Boolean), "of listed texts or truth values"
         elif rule.tells_date:

@@ -9,7 +9,8 @@
     ├── Within        the range of a number depends on a listed column
     ├── Elapsed       a number is the time between two dates or moments
     ├── Age           a number is the time from a date or moment to a fixed day
-    └── DatePart      a number or a text is the year, the weekday, ... of a date or moment
+    ├── DatePart      a number or a text is the year, the weekday, ... of a date or moment
+    └── KeyYear       digits of a key are the year of a date or moment
 
 A rule says nothing about a row in which one of its columns is missing, unless it names None itself. Whether
 private rows obey a rule is private, too, and nothing here looks at rows. Rules are declared; those that
@@ -25,8 +26,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.columns import Column, Scalar
-from margrave.schema.constraints.calendar_rules import Age, CalendarRule, DatePart, DateRule, Elapsed
+from margrave.schema.columns import Column, Identifier, Scalar
+from margrave.schema.constraints.calendar_rules import Age, CalendarRule, DatePart, DateRule, Elapsed, KeyYear
 from margrave.schema.constraints.rule import BOUNDS, Bound, Rule, Value, check_values, take_scalars
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Determines",
     "Elapsed",
     "Forbidden",
+    "KeyYear",
     "Ordered",
     "Rule",
     "Sum",
@@ -329,7 +331,8 @@ class Within(Rule):
 
 
 RULE_KINDS: dict[str, type[Rule]] = {
-    kind.kind: kind for kind in (Forbidden, Allowed, Determines, Ordered, Sum, Within, Elapsed, Age, DatePart)
+    kind.kind: kind
+    for kind in (Forbidden, Allowed, Determines, Ordered, Sum, Within, Elapsed, Age, DatePart, KeyYear)
 }
 
 
@@ -382,10 +385,12 @@ def check_names(rules: Iterable[Rule], columns: Iterable[Column]) -> None:
     Raises:
         SchemaError: A rule names an unknown column, or something else stands in for a rule.
     """
-    names = [column.name for column in columns if column.attribute]
+    found = list(columns)
     for rule in rules:
         if not isinstance(rule, Rule):
             raise SchemaError(invalid("rules", "rules such as Ordered('a', 'b')", "See docs/rules.md."))
+        keys = isinstance(rule, KeyYear)
+        names = [one.name for one in found if one.attribute or (keys and isinstance(one, Identifier))]
         for name in rule.names:
             if name not in names:
                 where = f"columns of rule {rule.kind!r}"

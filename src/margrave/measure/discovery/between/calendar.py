@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.between.fixed_days import choose_days, find_fixed_days
+from margrave.measure.discovery.between.key_years import list_key_years
 from margrave.measure.discovery.between.links import greatest_distance, round_share
+from margrave.measure.discovery.between.named_parts import list_names, list_periods
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.schema.calendar import (
     DAY_UNITS,
@@ -36,7 +38,6 @@ from margrave.schema.columns import (
     Column,
     Date,
     Integer,
-    Listed,
     Moment,
     Relative,
     Temporal,
@@ -44,14 +45,18 @@ from margrave.schema.columns import (
 )
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import draw_overall
-from margrave.schema.constraints.numbers import is_of_labels, list_texts
-from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed, Ordered, find_ruled
+from margrave.schema.constraints.rules import (
+    Age,
+    CalendarRule,
+    DatePart,
+    Elapsed,
+    KeyYear,
+    Ordered,
+    find_ruled,
+)
 from margrave.schema.date_names import (
     list_fiscal_parts,
     list_named_parts,
-    list_period_parts,
-    read_flags,
-    read_names,
     turn_seasons,
 )
 from margrave.schema.schema import Schema
@@ -84,6 +89,9 @@ Z = 4.0
 TIE = 3.0
 """Noise standard deviations within which two rules are obeyed by as many rows. Then dates come before
 moments, and what ends early before what ends late: an age is told when somebody comes, not on leaving."""
+KEY_TIE = 1.5
+"""The same where digits of a key are a year: an order and its bill are of the same year more often than not.
+Not measured."""
 APART = 0.5
 """Greatest distance of a number's distribution from that of a part of a date."""
 GAP, SPREAD_GAP = 0.5, 0.2
@@ -94,72 +102,6 @@ MOST_BY_CHANCE = 0.7
 Not measured."""
 MIN_VALUES = 3.0
 """A number of fewer different values is no part of a date but what its name says: anything would tell it."""
-
-
-def may_tell(columns: Collection[Column], ruled: Collection[str]) -> bool:
-    """Whether a number or a text may follow from dates, by the kinds of columns and declared texts alone.
-
-    Args:
-        columns: All of the table, their kinds known.
-        ruled: Names of those that rules are about.
-    """
-    free = [column for column in columns if column.name not in ruled]
-    numbers = any(isinstance(one, Binned) and not isinstance(one, Temporal) for one in free)
-    able = numbers or any(_may_name(one) for one in free)
-    dated = [column for column in columns if isinstance(column, (Date, Moment, Time))]
-    return bool(dated) and (able or may_be_periods(columns, ruled))
-
-
-def may_be_periods(columns: Collection[Column], ruled: Collection[str]) -> bool:
-    """Whether a date may be the end of a period of another one, by names and formats alone.
-
-    Args:
-        columns: All of the table, their kinds known.
-        ruled: Names of those that rules are about.
-    """
-    periods = {one.name for one in columns if one.name not in ruled and _list_periods(one)}
-    others = [one for one in columns if isinstance(one, (Date, Moment)) and one.name not in periods]
-    return bool(periods) and bool(others)
-
-
-def _list_periods(column: Column) -> tuple[str, ...]:
-    """The periods of which a column of dates may be an end, by its name or as its texts are months."""
-    if not isinstance(column, (Date, Moment)):
-        return ()
-    return ("month_start",) if column.has_months else list_period_parts(column.name)
-
-
-def _may_name(column: Column) -> bool:
-    """Whether the texts of a column are names of a part of a date, or may turn out to be."""
-    searched = is_of_labels(column) and not column.stems and column.values is None
-    flag = isinstance(column, Boolean) and _is_of_weekends(column)
-    return searched or flag or list_names(column) is not None
-
-
-def list_dated(columns: Collection[Column]) -> frozenset[str]:
-    """Names of columns that say a part of a date, where there is one: others do not code these."""
-    if not any(isinstance(column, (Date, Moment)) for column in columns):
-        return frozenset()
-    return frozenset(column.name for column in columns if list_named_parts(column.name))
-
-
-def _is_of_weekends(column: Column) -> bool:
-    """Whether a column's name, which is public, says that it tells weekends."""
-    return "weekend" in list_named_parts(column.name)
-
-
-def list_names(column: Column) -> tuple[str, dict[str, int]] | None:
-    """The part of a date that the listed texts of a column name, and the number of each; None if they do not.
-
-    As `margrave.schema.date_names.read_names`; what is "(other)" is not looked at. Yes and no, and truth
-    values, name weekends where the column's name says so.
-    """
-    listed = is_of_labels(column) or isinstance(column, Boolean)
-    if listed and isinstance(column, Listed) and _is_of_weekends(column):
-        flags = read_flags(list_texts(column))
-        if flags is not None:
-            return "weekend", flags
-    return read_names(column.values or ()) if is_of_labels(column) and not column.stems else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -202,13 +144,14 @@ class Calendar:
 
     **Privacy.** Unit and adjacency: the ledger's. *times* of m rules: for each rule a table of three cells,
     rows that obey, rows that do not, and rows in which a value is missing (`Source.agreements`). A row is in
-    exactly one cell of each table, by its own values: which number a text stands for follows from the rule
-    alone, and a row whose text stands for none does not obey. Between neighbours each table moves by at most
-    S in L2, where S^2 = `Neighbours.marginal_l2_squared`; the m tables together are one vector that moves by
-    at most sqrt(m S^2), and that is what its one event declares. *days* that numbers are told to, before it,
-    are the same of m other rules, one a fixed day. Which rules are asked for follows from released bins and
-    texts, public things, and for *times* the noisy counts of *days*; what is made of them from noisy counts.
-    *periods*, before relations are looked for, are the same of rules about dates.
+    exactly one cell of each table, by its own values: which number a text stands for, or which of the signs
+    of a key are the year, follows from the rule alone, and a row whose text stands for none does not obey.
+    Between neighbours each table moves by at most S in L2, where S^2 = `Neighbours.marginal_l2_squared`; the
+    m tables together are one vector that moves by at most sqrt(m S^2), and that is what its one event
+    declares. *days* that numbers are told to, before it, are the same of m other rules, one a fixed day.
+    Which rules are asked for follows from released bins, texts and shapes of keys, public things, and for
+    *times* the noisy counts of *days*; what is made of them from noisy counts. *periods*, before relations
+    are looked for, are the same of rules about dates.
 
     Args:
         source: The private table.
@@ -231,7 +174,7 @@ class Calendar:
             rho: What may be spent, as in `run`.
         """
         dates = {one.name: one for one in self._find_dates(schema) if not one.daily}
-        parts = {name: _list_periods(schema[name]) for name in dates}
+        parts = {name: list_periods(schema[name]) for name in dates}
         rules: list[CalendarRule] = [
             DatePart(name, date, part)
             for name, own in parts.items()
@@ -281,6 +224,10 @@ class Calendar:
             for name, drawn in self._draw_numbers(schema, ())
             if not list_named_parts(name)
         }
+        for rule in rules:
+            if isinstance(rule, KeyYear):
+                own = _share_of_commonest(np.asarray(dates[rule.date].instants.year))
+                commonest[rule.number] = max(own, commonest.get(rule.number, 0.0))
         found = choose_rules(rules, noisy, sigma, place, commonest)
         return Schema(schema.columns, (*schema.rules, *found))
 
@@ -332,6 +279,9 @@ class Calendar:
         bases = {name for column in schema.columns if isinstance(column, Relative) for name in column.bases}
         held = _find_held(schema) | bases
         scored = self._list_names(schema, full, held)
+        keys = [column for column in self._free(schema) if column.name not in held]
+        years = {one.name: np.asarray(one.instants.year) for one in full if not one.daily}
+        scored += [(0.0, rule) for rule in list_key_years(keys, years)]
         for name, numbers in self._draw_numbers(schema, _find_held(schema)):
             named = list_named_parts(name)
             if len(np.unique(numbers)) < MIN_VALUES:
@@ -383,7 +333,7 @@ class Calendar:
                     turned = turn_seasons(texts)
                     spelt += [("season_from_21", texts), (part, turned), ("season_from_21", turned)]
                 # Whatever a date says that may be the end of a period, a full one says as well.
-                far = {name: float(bool(_list_periods(schema[name]))) for name in able}
+                far = {name: float(bool(list_periods(schema[name]))) for name in able}
                 found += [(far[date], DatePart(column.name, date, *one)) for date in able for one in spelt]
         return found
 
@@ -577,6 +527,7 @@ def choose_rules(
     chosen = []
     for rivals in held.values():
         best = max(agree for agree, _ in rivals)
-        near = [rule for agree, rule in rivals if agree >= best - TIE * sigma]
+        tie = KEY_TIE if isinstance(rivals[0][1], KeyYear) else TIE
+        near = [rule for agree, rule in rivals if agree >= best - tie * sigma]
         chosen.append(min(near, key=place))
     return chosen
