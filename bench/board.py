@@ -1,7 +1,6 @@
-"""Markdown tables for LEADERBOARD.md from the JSON lines of bench/runs/compare.py and splitting.py.
+"""Markdown tables for LEADERBOARD.md from the JSON lines of bench/runs/compare.py.
 
-    python bench/board.py compare bench/results/compare.jsonl
-    python bench/board.py splitting bench/results/splitting.jsonl
+    python bench/board.py bench/results/compare.jsonl
 
 Medians with least and most over the repeats of a line; "against AIM" is the median pair error over AIM's.
 """
@@ -68,21 +67,10 @@ def compare(lines: list[Line]) -> str:
     return "\n".join(rows)
 
 
-def splitting(lines: list[Line]) -> str:
-    """One row a table and epsilon: what the choice loses against the best in hindsight."""
-    rows = ["| table | epsilon | loss | the rule alone |", "| --- | --- | --- | --- |"]
-    for (table, epsilon), mine in grouped(lines, ("table", "epsilon")).items():
-        parts = [[100 * float(line[key]) for line in mine] for key in ("loss", "rule")]
-        words = [f"{statistics.median(p):.1f} % [{min(p):.1f}, {max(p):.1f}]" for p in parts]
-        rows.append(f"| {table} | {epsilon:g} | {' | '.join(words)} |")
-    return "\n".join(rows)
-
-
 def main() -> None:
-    """Print one table."""
-    what, path = sys.argv[1:3]
-    lines = [json.loads(text) for text in Path(path).read_text(encoding="utf-8").splitlines()]
-    print({"compare": compare, "splitting": splitting}[what](lines))
+    """Print the tables."""
+    lines = [json.loads(text) for text in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
+    print(compare(lines))
 
 
 if __name__ == "__main__":

@@ -54,8 +54,6 @@ SKIPS = (
     ("cause", "died", "no"),
 )
 """A column that is missing where another one has a value."""
-FREE = ("income", "weight", "mood")
-"""Columns that are missing independently of all others."""
 
 
 def make_table(rows: int, seed: int) -> pa.Table:

@@ -9,19 +9,17 @@ CELL = "text-align:left;vertical-align:top;padding:.15em .8em .15em 0"
 """Notebooks align the cells of tables to the right; this keeps words readable."""
 
 
-def html_card(title: str, facts: Iterable[tuple[str, str]], note: str = "") -> str:
+def html_card(title: str, facts: Iterable[tuple[str, str]]) -> str:
     """A table of two columns under a title, without scripts or anything from a network.
 
     Args:
         title: What it is about.
         facts: Names and values, as plain text: both are escaped.
-        note: A sentence below it.
     """
     lines = [
         f'<tr><th scope="row" style="{CELL}">{html.escape(name)}</th>'
         f'<td style="{CELL}">{html.escape(value)}</td></tr>'
         for name, value in facts
     ]
-    below = f"<p>{html.escape(note)}</p>" if note else ""
     caption = f'<caption style="text-align:left;font-weight:bold">{html.escape(title)}</caption>'
-    return f"<table>{caption}<tbody>{''.join(lines)}</tbody></table>{below}"
+    return f"<table>{caption}<tbody>{''.join(lines)}</tbody></table>"

@@ -161,13 +161,11 @@ def _beside(kind: str, variant: int) -> Column:
 
 def answers(source: Any, column: str, kind: str) -> dict[str, Any]:
     """What a source says about a column: an array for each question, and a Counter of its values."""
-    texts, counts = source.values(column, absent=True)
     found: dict[str, Any] = {"kinds": source.kinds(column).reveal()}
-    found["values"] = Counter(dict(zip((*texts, None), counts.reveal().tolist(), strict=True)))
-    found["parts"] = Counter()
+    found["values"] = Counter()
     for part, rows in source.value_parts(column):
-        assert not found["parts"].keys() & {*part}
-        found["parts"].update(dict(zip((*part, None), rows.reveal().tolist(), strict=True)))
+        assert not found["values"].keys() & {*part}
+        found["values"].update(dict(zip((*part, None), rows.reveal().tolist(), strict=True)))
     reads = ("number", "date", "moment", "time") if kind == "text" else ("number",)
     for read in reads:
         found[f"histogram {read}"] = source.histogram(column, EDGES, read, absent=True).reveal()

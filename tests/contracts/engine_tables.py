@@ -35,10 +35,6 @@ DAYS = [0, -1, 1, 19_000, -30_000, 11_016, None, 0]
 MICROS = [0, -1, 1, 1_700_000_000_123_456, -1_700_000_000_123_457, 951_782_400_000_000, None, 999_999]
 
 
-def _thousand(values: list[int | None]) -> list[int | None]:
-    return [None if value is None else value // 1_000 * 1_000 for value in values]
-
-
 def _seconds(values: list[int | None], unit: int) -> list[int | None]:
     return [None if value is None else value // unit for value in values]
 

@@ -24,6 +24,7 @@ from engine_backends import Backends
 from margrave.engines.opening import open_source
 from margrave.schema.columns import Integer
 from margrave.schema.schema import Schema
+from source_values import list_values
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -129,14 +130,15 @@ def test_texts_of_several_columns_are_weighed_row_by_row(
     monkeypatch.setattr("margrave.engines.streaming.engine.MOST_VALUES", most)
     tables = nasty(engine, SOME // 4)
     for table, source in zip(tables, open_small(backends, engine, tables), strict=True):
-        listed = {"t": frozenset(source.values("t")[0][:2]), "x": frozenset[str]()}
+        listed = {"t": frozenset(list_values(source, "t")[0][:2]), "x": frozenset[str]()}
         expected: Counter[tuple[int, str]] = Counter()
         for place in range(len(table.texts)):
             row = Nasty(table.kind, [table.texts[place], "-"], [table.others[place], table.others[place]])
             kind = "memory-csv" if engine.endswith("csv") else "memory"  # a second row keeps the first one
-            values = {name: backends.open(kind, row.arrow().select([name]))[0].values(name) for name in "tx"}
+            alone = {name: backends.open(kind, row.arrow().select([name]))[0] for name in "tx"}
+            values = {name: list_values(one, name) for name, one in alone.items()}
             texts, counts = values["t"]
-            held = {("t", text) for text in texts if text != "-" or counts.reveal()[texts.index("-")] > 1}
+            held = {("t", text) for text in texts if text != "-" or counts[texts.index("-")] > 1}
             held |= {("x", text) for text in values["x"][0]}
             fresh = [(name, text) for name, text in held if text not in listed[name]]
             for name, text in fresh:
@@ -248,12 +250,12 @@ def test_postgres_types_with_several_spellings(backends: Backends) -> None:
         cursor.execute(f"CREATE TABLE spelt AS SELECT {numbers} FROM {name}")  # noqa: S608  # names of ours
     connection.con.commit()
     source = open_source(connection.table("spelt"))[0]
-    found = {column: source.values(column) for column in "ncev"}
+    found = {column: list_values(source, column) for column in "ncev"}
     assert found["n"][0] == ("1", "2.5")
-    assert found["n"][1].reveal().tolist() == [3, 1]
+    assert found["n"][1][:-1] == [3, 1]
     for column in "cev":
         assert found[column][0] == ("1", "1.0", "1.00", "2.50")
-        assert found[column][1].reveal().tolist() == [1, 1, 1, 1]
+        assert found[column][1][:-1] == [1, 1, 1, 1]
 
 
 SLOW_SPARKS = [pytest.param(name, marks=pytest.mark.slow) for name in SPARKS]
@@ -281,8 +283,8 @@ def test_what_an_owner_keeps_depends_on_its_own_rows_alone(
 def kept_by_ann(backends: Backends, engine: str, columns: dict[str, Any]) -> Counter[str]:
     """The rows that the owner ann keeps of her forty, by w, which is below 100 in her rows only."""
     table = backends.open_ibis(engine, pa.table(columns), PUSHED[engine])
-    texts, counts = open_source(table)[0].bound_owners("t", 5).values("w")
-    held = zip(texts, counts.reveal().tolist(), strict=True)
+    texts, counts = list_values(open_source(table)[0].bound_owners("t", 5), "w")
+    held = zip(texts, counts, strict=False)
     return Counter({text: count for text, count in held if int(text) < 100})
 
 

@@ -27,6 +27,7 @@ from margrave.schema.columns import Binned, Boolean, Integer, Real
 from margrave.schema.encode import decode
 from margrave.schema.queries import READS
 from margrave.schema.schema import Schema
+from source_values import list_values
 
 SOURCES = ("pandas", "polars", "arrow", "csv", "parquet")
 
@@ -95,15 +96,15 @@ def test_source_answers(source: str, tmp_path: Path) -> None:
     }
     private, _ = open_source(make(source, columns, tmp_path), text=COMMAS)
     assert private.kinds("t").reveal().tolist()[:7] == [1, 1, 0, 0, 0, 0, 4]
-    texts, counts = private.values("t")
-    assert dict(zip(texts, counts.reveal().tolist(), strict=True)) == {"b": 2, "a": 1, "12": 1, "1_0": 1}
+    texts, counts = list_values(private, "t")
+    assert dict(zip(texts, counts, strict=False)) == {"b": 2, "a": 1, "12": 1, "1_0": 1}
     nan_is_text = source == "csv"
     assert private.kinds("r").reveal().tolist()[:7] == (
         [0, 0, 2, 0, 0, 0, 1] if nan_is_text else [2, 2, 2, 0, 0, 0, 0]
     )
     assert private.histogram("r", np.array([0.0, 1.0, 2.5])).reveal().tolist() == [1, 3]
-    names, counts = private.values("b")
-    found = {name.lower(): n for name, n in zip(names, counts.reveal().tolist(), strict=True)}
+    names, counts = list_values(private, "b")
+    found = {name.lower(): n for name, n in zip(names, counts, strict=False)}
     assert found == {"true": 4, "false": 1}
 
 
@@ -114,7 +115,7 @@ def test_bounded_keeps_at_most(source: str, tmp_path: Path) -> None:
     private, _ = open_source(make(source, columns, tmp_path), text=COMMAS)
     kept = private.bound_owners("who", 3)
     assert [column.name for column in kept.columns] == ["row"]
-    rows = [int(value) for value in kept.values("row")[0]]
+    rows = [int(value) for value in list_values(kept, "row")[0]]
     held = [owners[row] for row in rows]
     assert {owner: held.count(owner) for owner in set(held)} == {**dict.fromkeys(range(7), 3), 99: 1}
 
@@ -188,9 +189,7 @@ def test_looks_are_those_of_memory(backends: Backends, engine: str, name: str) -
     assert [c.kind for c in other.columns] == [c.kind for c in memory.columns]
     for column in table.column_names:
         same((memory.kinds(column), other.kinds(column)), column)
-        (texts, counts), (names, found) = memory.values(column), other.values(column)
-        assert names == texts, column
-        same((counts, found), column)
+        assert list_values(memory, column) == list_values(other, column), column
         for read in READS:
             for edges in EDGES:
                 same(
@@ -316,7 +315,7 @@ def test_any_table_is_counted_alike(backends: Backends, engine: str, rows: list[
     memory, other, table = pair(backends, engine, pa.table(columns))
     for column in table.column_names:
         same((memory.kinds(column), other.kinds(column)), column)
-        assert memory.values(column)[0] == other.values(column)[0]
+        assert list_values(memory, column)[0] == list_values(other, column)[0]
         same((memory.grids(column, STEPS), other.grids(column, STEPS)), column)
         same((memory.repeats(column, ROWS), other.repeats(column, ROWS)), column)
         both = (source.places_in_cycle(column, "number", 3, 5) for source in (memory, other))

@@ -20,6 +20,7 @@ from margrave.errors import InputError, SchemaError
 from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.schema import Schema
+from source_values import list_values
 
 
 def engine(sizes: tuple[int, ...], rows: int, seed: int = 0) -> MemoryEngine:
@@ -86,7 +87,7 @@ def test_kept_rows_are_a_uniform_choice() -> None:
     draws = 3000
     seen = np.zeros(rows + 1)
     for _ in range(draws):
-        kept = [int(text) for text in source.bound_owners("who", 2).values("row")[0]]
+        kept = [int(text) for text in list_values(source.bound_owners("who", 2), "row")[0]]
         assert len(kept) == 3
         seen[kept] += 1
     assert seen[rows] == draws
@@ -97,9 +98,9 @@ def test_kept_rows_are_a_uniform_choice() -> None:
 def test_bounded_keeps_texts_of_kept_rows_only() -> None:
     source, _ = open_source(pd.DataFrame({"who": [1.0, 1.0, -0.0, 0.0], "t": ["a", "b", "c", "d"]}))
     kept = source.bound_owners("who", 1)
-    texts, counts = kept.values("t")
+    texts, counts = list_values(kept, "t")
     assert len(texts) == 2
-    assert counts.reveal().tolist() == [1, 1]
+    assert counts == [1, 1, 0]
 
 
 def test_bounded_takes_a_million_rows() -> None:
@@ -131,9 +132,9 @@ def test_pandas_columns_of_every_kind() -> None:
         **dict.fromkeys(("nullable", "arrow", "sparse"), "integer"),
         "real": "real",
     }
-    assert source.values("mixed")[0] == ("1", "1.5", "True", "a")
-    assert source.values("category")[0] == ("a", "b")
-    assert source.values("numbers")[0] == ("1", "3")
+    assert list_values(source, "mixed")[0] == ("1", "1.5", "True", "a")
+    assert list_values(source, "category")[0] == ("a", "b")
+    assert list_values(source, "numbers")[0] == ("1", "3")
     assert source.kinds("empty").reveal()[:3].tolist() == [8, 0, 0]
     assert source.kinds("real").reveal()[:3].tolist() == [4, 0, 4]
     assert "unused" not in str(described)
@@ -156,8 +157,8 @@ def test_one_object_respells_no_other(more: list[Any], dtype: str) -> None:
     plain = pd.Series([Color.RED, Color.BLUE, "green", np.str_("white")], dtype=object)
     frame = pd.DataFrame({"c": pd.concat([plain, pd.Series(more, dtype=object)]).astype(dtype)})
     source, _ = open_source(frame)
-    assert {"red", "blue", "green", "white"} <= set(source.values("c")[0])
-    assert not any("Color" in text for text in source.values("c")[0])
+    assert {"red", "blue", "green", "white"} <= set(list_values(source, "c")[0])
+    assert not any("Color" in text for text in list_values(source, "c")[0])
 
 
 def test_polars_columns_of_every_kind() -> None:
@@ -174,7 +175,7 @@ def test_polars_columns_of_every_kind() -> None:
     source, described = open_source(frame)
     kinds = [column.kind for column in source.columns]
     assert kinds == ["unknown", "unknown", "real", "real", "unknown", "integer"]
-    assert source.values("enum")[0] == ("a", "b")
+    assert list_values(source, "enum")[0] == ("a", "b")
     assert source.kinds("wide").reveal()[:3].tolist() == [1, 2, 0]
     assert source.kinds("decimal").reveal()[:3].tolist() == [1, 1, 1]
     assert described.dtypes["decimal"] == "Decimal(6, 2)"

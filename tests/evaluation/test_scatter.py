@@ -26,7 +26,7 @@ def test_a_picture_is_the_same_each_time_and_within_its_frame() -> None:
     first, again = (draw_scatter(made(90, 0), tables, SCHEMA) for _ in range(2))
     assert isinstance(first, Scatter)
     assert isinstance(again, Scatter)
-    assert first.method == "t-SNE"
+    assert first.how.startswith("t-SNE of ")
     assert [len(points) for points in first.points.values()] == [90, 80, 50]
     for name, points in first.points.items():
         assert (points == again.points[name]).all()
@@ -46,7 +46,7 @@ def test_without_scikit_learn_components_are_drawn_and_the_page_says_how_to_get_
     with mock.patch.object(pictures, "part", side_effect=MissingExtraError("none")):
         found = draw_scatter(made(60, 0), {"a": made(60, 1)}, SCHEMA)
     assert isinstance(found, Scatter)
-    assert found.method == "principal components"
+    assert found.how.startswith("The first two principal components of ")
     assert "pip install 'margrave[eval]'" in found.how
     assert np.ptp(found.points["real"]) > 0.1
 

@@ -24,6 +24,7 @@ from margrave.schema.constraints.rules import Determines
 from margrave.schema.encode import encode_column
 from margrave.schema.schema import Schema
 from seeded_noise import SeededSource
+from source_values import list_values
 
 SIGMA = 20
 DELTA = Fraction(1, 4)
@@ -86,8 +87,7 @@ class Parted:
         self.source = source
 
     def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
-        texts, counts = self.source.values(column, absent=True)
-        held = counts.reveal()
+        texts, held = list_values(self.source, column)
         for start in range(0, len(texts), 3):
             none = held[-1] if start == 0 else 0
             yield texts[start : start + 3], Counts(np.array([*held[:-1][start : start + 3], none]))

@@ -9,14 +9,13 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.models._base.pooling import Pooled, pool
-from margrave.models._base.public_rows import tabulate_rows
 from margrave.models.gated import Gated
 from margrave.models.gated.blended import KEY, BlendedModel, choose_rows, weigh_estimates
 from margrave.models.gated.public_auto import PublicAuto
 from margrave.models.independent import Independent
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
-from margrave.schema.encoded import Encoded
+from margrave.schema.encoded import Encoded, tabulate_rows
 
 DOMAIN = Domain(("p", "a", "b", "c"), (3, 4, 5, 2))
 PAIRS = list(combinations(DOMAIN.names, 2))

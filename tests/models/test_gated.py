@@ -7,12 +7,12 @@ import pytest
 
 from margrave.errors import ReleaseError
 from margrave.models._base.pooling import pool
-from margrave.models._base.public_rows import PublicRows, tabulate_rows
+from margrave.models._base.public_rows import PublicRows
 from margrave.models.gated import Gated, GatedModel, gate
 from margrave.models.gated.objective import Objective, Point, collect_targets, start
 from margrave.release import NoisyMarginal
 from margrave.schema.domain import Domain
-from margrave.schema.encoded import Encoded
+from margrave.schema.encoded import Encoded, tabulate_rows
 
 DOMAIN = Domain(("a", "x", "b", "y"), (3, 2, 4, 3))
 PUBLIC = Domain(("a", "b"), (3, 4))

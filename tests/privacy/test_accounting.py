@@ -27,7 +27,6 @@ from margrave.privacy.accounting.events import (
     Event,
     ExponentialEvent,
     GaussianEvent,
-    LaplaceEvent,
     PartitionEvent,
 )
 
@@ -135,7 +134,6 @@ GAUSSIAN = GaussianEvent("age", 2, Fraction(50, 3))
 ROUNDED = GaussianEvent("age", 2, Fraction(50, 3), rounded=True)
 PARTITION = PartitionEvent("city", 1, Fraction(9), 40, Fraction(1, 10**10), rounded=True)
 CHOICE = ExponentialEvent("3 candidates", Fraction(2, 3), Fraction(1), 3)
-LAPLACE = LaplaceEvent("rows", 2, Fraction(5))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +142,6 @@ LAPLACE = LaplaceEvent("rows", 2, Fraction(5))
         (GAUSSIAN, Fraction(3, 50), 0),
         (PARTITION, Fraction(1, 18), Fraction(1, 10**10)),
         (CHOICE, Fraction(1, 18), 0),
-        (LAPLACE, Fraction(2, 25), 0),
         (GaussianEvent("rows, public", 0, Fraction(1)), 0, 0),
     ],
 )
@@ -173,8 +170,6 @@ def test_unknown_events_are_refused() -> None:
         GaussianEvent("x", True, Fraction(1)),
         ExponentialEvent("x", Fraction(-1), Fraction(1), 2),
         ExponentialEvent("x", Fraction(1), Fraction(0), 2),
-        LaplaceEvent("x", 1, Fraction(0)),
-        LaplaceEvent("x", -1, Fraction(1)),
     ],
 )
 def test_impossible_parameters_are_refused(event: Event) -> None:
@@ -190,7 +185,7 @@ def test_a_negative_partition_delta_is_refused() -> None:
 def test_gdp_prices_rounded_gaussians_and_choices_alone() -> None:
     assert GDP().cost(ROUNDED) == event_rho(ROUNDED)
     assert GDP().cost(PARTITION) == event_rho(PARTITION)
-    for event in (GAUSSIAN, LAPLACE, PartitionEvent("city", 1, Fraction(9), 40, Fraction(0))):
+    for event in (GAUSSIAN, PartitionEvent("city", 1, Fraction(9), 40, Fraction(0))):
         with pytest.raises(UnsupportedEventError, match="rounded Gaussian"):
             GDP().cost(event)
 

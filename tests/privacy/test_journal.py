@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from recording import record_event
 
 from margrave.errors import BudgetError, InputError, MargraveError
 from margrave.measure.mechanisms.gaussian import Gaussian
@@ -170,8 +171,6 @@ def test_another_call_than_the_recorded_one_is_refused(tmp_path: Path) -> None:
         again = ledger(tmp_path / "l", resume=True)
         with pytest.raises(InputError, match=r"Event 1 of this run is not the recorded one"):
             call(again, again.planned / planned, count, name)
-        with pytest.raises(InputError, match="through its stored answers"):
-            again.record(GaussianEvent("x", 1, Fraction(10**9)))
         with pytest.raises(InputError, match="resume must be of the run that was recorded"):
             again.close()
     assert len(read_ledger(tmp_path / "l")[1]) == 3
@@ -366,7 +365,7 @@ def test_the_noise_of_a_stored_search_is_that_it_was_drawn_with(tmp_path: Path) 
 
     first = ledger(tmp_path / "l")
     found, sigma = find(first)
-    first.record(GaussianEvent("lost", 1, 1 / (2 * first.remaining)))
+    record_event(first, GaussianEvent("lost", 1, 1 / (2 * first.remaining)))
     first.release()
     again, same = find(ledger(tmp_path / "l", resume=True))
     assert same == sigma

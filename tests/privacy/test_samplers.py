@@ -19,10 +19,8 @@ from margrave.errors import InputError
 from margrave.privacy.noise import (
     SecureSource,
     discrete_gaussian,
-    discrete_laplace,
     exponential,
     gaussian,
-    laplace,
     rounded,
     rounded_gaussian,
 )
@@ -36,7 +34,6 @@ from margrave.privacy.noise.sampling import (
     exp_bounds,
     half_table,
     invert,
-    laplace_draws,
     rounded_draws,
     table_draws,
 )
@@ -106,19 +103,6 @@ def test_fast_and_exact_gaussians_agree_on_the_same_bits(sigma: Fraction) -> Non
     np.testing.assert_array_equal(fast, exact)
 
 
-@pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(1), Fraction(73, 10), Fraction(10**7)])
-def test_fast_and_exact_laplaces_agree_on_the_same_bits(scale: Fraction) -> None:
-    settled = 0
-    for word in SeededSource(21).words(400):
-        out = np.empty(1, np.int64)
-        filled, _, doubtful = laplace_draws(np.array([word]), out, 0, float(scale), laplace.MARGIN)
-        if not doubtful:
-            exact = laplace._settle([int(word)], SeededSource(0), scale)
-            assert exact == (out[0] if filled else None)
-            settled += 1
-    assert settled > 390
-
-
 @pytest.mark.parametrize("sigma", [Fraction(1, 5), Fraction(1), Fraction(73, 10), Fraction(10**7)])
 def test_fast_and_exact_rounded_gaussians_agree_on_the_same_bits(sigma: Fraction) -> None:
     table = half_table(Fraction(rounded.BLOCKS**2), False)
@@ -147,14 +131,6 @@ def test_the_tails_are_drawn_too(sigma: Fraction) -> None:
     assert far[0] < -9 * sigma
     far = rounded._draws(sigma**2, 1, Replay([top, 0, 0] + [top] * 17), SLACK, rounded.MARGIN)
     assert far[0] <= -math.floor(9 * sigma)
-    assert laplace._draws(sigma, 1, Replay([2] + [0] * 16), laplace.MARGIN)[0] > 42 * sigma - 1
-
-
-def test_a_uniform_of_zeros_is_in_doubt_for_any_scale() -> None:
-    for scale in (Fraction(1, 10), Fraction(3, 100), Fraction(1, 2**30), Fraction(5)):
-        for word in (0, 1, 2, 3):
-            words = np.array([word], dtype=np.uint64)
-            assert laplace_draws(words, np.empty(1, np.int64), 0, float(scale), laplace.MARGIN)[2]
 
 
 def test_large_rounded_gaussians_near_zero_are_in_doubt() -> None:
@@ -266,7 +242,7 @@ def test_impossible_choices_are_refused(epsilon: Fraction, sensitivity: Fraction
         exponential(np.zeros(2), epsilon, sensitivity, SecureSource())
 
 
-@pytest.mark.parametrize("draw", [discrete_gaussian, rounded_gaussian, discrete_laplace])
+@pytest.mark.parametrize("draw", [discrete_gaussian, rounded_gaussian])
 def test_impossible_arguments_are_refused(draw: object) -> None:
     for amount in (0, -1, Fraction(-1), 1.0, True, None, Fraction(2**70), Fraction(1, 2**70)):
         with pytest.raises(InputError, match="must be an int or Fraction"):
@@ -276,7 +252,7 @@ def test_impossible_arguments_are_refused(draw: object) -> None:
             draw(Fraction(1), size, SecureSource())  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("draw", [discrete_gaussian, rounded_gaussian, discrete_laplace])
+@pytest.mark.parametrize("draw", [discrete_gaussian, rounded_gaussian])
 @pytest.mark.parametrize("size", [0, 1, 3, 16_384, 50_001])
 def test_sizes(draw: object, size: int) -> None:
     drawn = draw(Fraction(9), size, SecureSource())  # type: ignore[operator]
@@ -289,7 +265,6 @@ def test_variances_at_the_limits() -> None:
             drawn = draw(squared, 1000, SecureSource())
             assert np.abs(drawn).max() <= 8 * math.sqrt(squared)
             assert (drawn == 0).all() == (squared < 1)
-    assert (discrete_laplace(Fraction(1, 2**40), 100, SecureSource()) == 0).all()
 
 
 def test_the_secure_source_never_repeats_itself() -> None:

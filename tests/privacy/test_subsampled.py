@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from recording import record_event
 from scipy.special import logsumexp
 
 from margrave.errors import BudgetError, InputError, UnsupportedEventError
@@ -163,14 +164,14 @@ def test_a_ledger_at_one_order_adds_up_and_refuses_all_else() -> None:
     ledger = Ledger(epsilon=1.0, delta=1e-5, neighbours=neighbours, accountant=Renyi(20))
     assert ledger.accountant.name == "rdp-20"
     training = SubsampledGaussianEvent("w", 100, Fraction(1, 32), 1, Fraction(9), 20)
-    ledger.record(GaussianEvent("a", 1, Fraction(1000)))
-    ledger.record(training)
+    record_event(ledger, GaussianEvent("a", 1, Fraction(1000)))
+    record_event(ledger, training)
     assert ledger.spent == Fraction(1, 2000) + event_rho(training)
     assert event_rho(training) == 100 * sampled_divergence(20, Fraction(1, 32), Fraction(1, 9)) / 20
     with pytest.raises(UnsupportedEventError, match="Renyi"):
-        ledger.record(SubsampledGaussianEvent("w", 1, Fraction(1, 32), 1, Fraction(100), 21))
+        record_event(ledger, SubsampledGaussianEvent("w", 1, Fraction(1, 32), 1, Fraction(100), 21))
     with pytest.raises(BudgetError):
-        ledger.record(SubsampledGaussianEvent("w", 10**6, Fraction(1, 32), 1, Fraction(1), 20))
+        record_event(ledger, SubsampledGaussianEvent("w", 10**6, Fraction(1, 32), 1, Fraction(1), 20))
     for accountant in (ZCDP(), GDP()):
         with pytest.raises(UnsupportedEventError):
             accountant.cost(training)

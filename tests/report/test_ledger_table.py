@@ -11,7 +11,6 @@ from margrave.privacy.accounting.events import (
     Event,
     ExponentialEvent,
     GaussianEvent,
-    LaplaceEvent,
     ObjectiveEvent,
     PartitionEvent,
     event_from_json,
@@ -32,18 +31,16 @@ def test_every_kind_is_priced_and_described() -> None:
     events: tuple[Event, ...] = (
         GaussianEvent("g", 2, Fraction(100)),
         GaussianEvent("r", 16, Fraction(100), rounded=True),
-        LaplaceEvent("l", 2, Fraction(10)),
         _choice(Fraction(1, 5)),
         PartitionEvent("p", 1, Fraction(50), 40, Fraction(1, 10**6)),
     )
     spends = price_events(events)
     assert [spend.rho for spend in spends] == [
-        Fraction(1, 100), Fraction(8, 100), Fraction(1, 50), Fraction(1, 200), Fraction(1, 100)
+        Fraction(1, 100), Fraction(8, 100), Fraction(1, 200), Fraction(1, 100)
     ]  # fmt: skip
     assert [spend.sensitivity.replace("\u00a0", " ") for spend in spends] == [
         "√2 (L2)",
         "4 (L2)",
-        "2 (L1)",
         "1 (score)",
         "1 (L2)",
     ]

@@ -28,13 +28,6 @@ def rounded_gaussian_cdf(sigma: float) -> Distribution:
     return lambda k: scipy.special.ndtr((k + 0.5) / sigma)
 
 
-def discrete_laplace_cdf(scale: float) -> Distribution:
-    q = np.exp(-1 / scale)
-    return lambda k: (
-        np.where(k < 0, np.exp(np.minimum(k, 0) / scale), 1 + q - q * np.exp(-k / scale)) / (1 + q)
-    )
-
-
 def chi_squared(draws: Ints, cdf: Distribution, spread: float, cells: int = 60) -> float:
     """The p-value of Pearson's test over at most `cells` intervals within 5 spreads, and two tails."""
     edges = np.unique(np.rint(np.linspace(-5 * spread - 2, 5 * spread + 2, cells)).astype(np.int64))

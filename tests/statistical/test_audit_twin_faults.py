@@ -79,10 +79,10 @@ def _count_twice(patch: Patch, *, as_many: bool = False) -> None:
 
 def _name_groups_by_a_row(patch: Patch) -> None:
     """Texts that are equal but for their case are one group, named by the last of them."""
-    values = MemorySource.values
+    parts = MemorySource.value_parts
 
-    def grouped(source: MemorySource, column: str, **more: Any) -> Any:
-        names, counts = values(source, column, **more)
+    def grouped(source: MemorySource, column: str) -> Any:
+        ((names, counts),) = parts(source, column)
         held = counts._values.tolist()
         groups: dict[str, tuple[str, int]] = {}
         last = [text for text in source._table.column(column).to_pylist() if isinstance(text, str)]
@@ -91,9 +91,9 @@ def _name_groups_by_a_row(patch: Patch) -> None:
             groups[name.lower()] = (shown, rows + groups.get(name.lower(), ("", 0))[1])
         listed = sorted(groups.values())
         found = [rows for _, rows in listed] + held[len(names) :]
-        return tuple(name for name, _ in listed), Counts(np.array(found))
+        yield tuple(name for name, _ in listed), Counts(np.array(found))
 
-    patch.setattr(MemorySource, "values", grouped)
+    patch.setattr(MemorySource, "value_parts", grouped)
 
 
 def _halve_l2(patch: Patch) -> None:

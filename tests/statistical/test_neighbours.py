@@ -31,6 +31,7 @@ from margrave.privacy.accounting.events import Event, ExponentialEvent, Gaussian
 from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.schema import Schema
+from source_values import list_values
 
 PAIRS, FEW_PAIRS = 8, 4
 TEXTS = ("x", "y", "1e999", "-1e999", "nan", "inf", "(other)", "1", "1.0", "01", "1e0", "", None)
@@ -129,19 +130,19 @@ def _first_rows(codes: NDArray[np.int32], max_rows: int, _: bytes | None = None)
 
 def _texts(source: MemorySource, unit: Unit) -> set[tuple[str, str]]:
     bounded = source.bound_owners(unit.owner, unit.max_rows) if unit.owner else source
-    return {(name, text) for name in ("text", *LOOSE) for text in bounded.values(name)[0]}
+    return {(name, text) for name in ("text", *LOOSE) for text in list_values(bounded, name)[0]}
 
 
 def _listen(tape: Tape, patch: pytest.MonkeyPatch) -> None:
     """Put the tape where noise would be added."""
-    inner = MemorySource.values
+    inner = MemorySource.value_parts
 
-    def values(self: MemorySource, column: str, *, absent: bool = False) -> Any:
-        found = inner(self, column, absent=absent)
-        tape.texts = tuple((column, text) for text in found[0])
-        return found
+    def value_parts(self: MemorySource, column: str) -> Any:
+        for found in inner(self, column):
+            tape.texts = tuple((column, text) for text in found[0])
+            yield found
 
-    patch.setattr(MemorySource, "values", values)
+    patch.setattr(MemorySource, "value_parts", value_parts)
     patch.setattr(Gaussian, "noisy", lambda self, table, rho: tape.noisy(table))
     patch.setattr(choosing, "exponential", lambda scores, *rest: tape.choice(scores))
 

@@ -11,7 +11,6 @@ import pytest
 from noise_fit import (
     chi_squared,
     discrete_gaussian_cdf,
-    discrete_laplace_cdf,
     pooled,
     rounded_gaussian_cdf,
     two_samples,
@@ -22,10 +21,8 @@ from margrave.privacy.noise import (
     BitSource,
     SecureSource,
     discrete_gaussian,
-    discrete_laplace,
     exponential,
     gaussian,
-    laplace,
     rounded,
     rounded_gaussian,
 )
@@ -43,7 +40,6 @@ SIGMAS = [
     Fraction(10**5),
     Fraction(10**7),
 ]
-SCALES = [Fraction(1, 5), Fraction(1), Fraction(73, 10), Fraction(1000), Fraction(10**7)]
 GAUSSIANS = {
     "discrete": (gaussian._draws, discrete_gaussian_cdf),
     "rounded": (rounded._draws, rounded_gaussian_cdf),
@@ -82,25 +78,6 @@ def test_gaussians_fit_closely(name: str, sigma: Fraction, path: str) -> None:
     assert chi_squared(draws, cdf(float(sigma)), float(sigma), 400) > LEVEL
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_laplace_fits(scale: Fraction) -> None:
-    draws = discrete_laplace(scale, 200_000, SeededSource(4))
-    assert chi_squared(draws, discrete_laplace_cdf(float(scale)), 2 * float(scale)) > LEVEL
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_laplace_fits_on_the_exact_path(scale: Fraction) -> None:
-    draws = laplace._draws(scale, 2_000, SeededSource(5), 2.0)
-    assert chi_squared(draws, discrete_laplace_cdf(float(scale)), 2 * float(scale), 20) > LEVEL
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_laplace_fits_closely(scale: Fraction) -> None:
-    draws = discrete_laplace(scale, 20_000_000, SeededSource(6))
-    assert chi_squared(draws, discrete_laplace_cdf(float(scale)), 2 * float(scale), 400) > LEVEL
-
-
 def test_the_fit_notices_half_the_noise() -> None:
     for sigma in (Fraction(1), Fraction(100), Fraction(10**6)):
         for draw, cdf in (
@@ -109,8 +86,6 @@ def test_the_fit_notices_half_the_noise() -> None:
         ):
             draws = draw(sigma**2 / 4, 20_000, SeededSource(7))
             assert chi_squared(draws, cdf(float(sigma)), float(sigma)) < 1e-20
-    draws = discrete_laplace(Fraction(5), 20_000, SeededSource(7))
-    assert chi_squared(draws, discrete_laplace_cdf(10.0), 20.0) < 1e-20
 
 
 def test_the_fit_tells_the_two_gaussians_apart() -> None:
@@ -148,7 +123,6 @@ def test_draws_are_independent_of_their_neighbours() -> None:
         discrete_gaussian(Fraction(100), 400_000, SeededSource(10)),
         discrete_gaussian(Fraction(10**9), 400_000, SeededSource(10)),
         rounded_gaussian(Fraction(100), 400_000, SeededSource(10)),
-        discrete_laplace(Fraction(10), 400_000, SeededSource(10)),
     ):
         x = draws / draws.std()
         for lag in (1, 2, 3):
@@ -165,16 +139,6 @@ def test_gaussian_against_opendp(sigma: Fraction) -> None:
     ours = discrete_gaussian(sigma**2, 300_000, SecureSource())
     assert two_samples(ours, theirs) > 1e-6
     assert two_samples(discrete_gaussian(sigma**2 / 4, 300_000, SecureSource()), theirs) < 1e-6
-
-
-@pytest.mark.parametrize("scale", [Fraction(1), Fraction(50)])
-def test_laplace_against_opendp(scale: Fraction) -> None:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
-    theirs = np.asarray(dp.m.make_laplace(*space, scale=float(scale))([0] * 30_000))
-    assert two_samples(discrete_laplace(scale, 300_000, SecureSource()), theirs) > 1e-6
 
 
 @pytest.mark.parametrize("widen", [1.0, 1e18])

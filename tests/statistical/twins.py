@@ -175,7 +175,7 @@ class Door:
         The total number of rows may be looked at outside an event: the door compares what the source and the
         engine say it is. That nothing follows from it but for a refusal is seen in the replay.
         """
-        for name in (*GAUSSIANS, "discrete_laplace", "exponential"):
+        for name in (*GAUSSIANS, "exponential"):
             honest = getattr(noise, name)
             _replace(patch, honest, self._sampler(name, honest))
         patch.setattr(entropy, "system_bytes", self._bytes)

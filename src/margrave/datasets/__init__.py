@@ -70,7 +70,6 @@ DAYS = 730
 COUNTIES = ("Ashford", "Birchen", "Calder", "Dunmore", "Elmside")
 INSURANCE = ("public", "private", "veterans", "none")
 SEVERITY = ("minor", "moderate", "major", "extreme")
-WARDS = ("medicine", "surgery", "cardiology", "obstetrics", "paediatrics", "psychiatry")
 CHAPTERS = {
     "medicine": "JKEN",
     "surgery": "STKM",

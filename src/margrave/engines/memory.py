@@ -170,7 +170,7 @@ class MemorySource(PrivateRows):
         return Counts(found[1:].astype(np.int64))
 
     def _owners(self, owner: str) -> NDArray[np.int32]:
-        codes, _ = forms.texts(self._normal(owner, "owner"))
+        codes, _ = forms.texts(forms.normal(self._array(owner, "owner"), owner))
         check_owner(self._table, owner)
         if bool((codes < 0).any()):
             raise unknown_owner(owner)
@@ -253,23 +253,15 @@ class MemorySource(PrivateRows):
         arrays = {name: self._array(name) for rule in rules for name in rule.names}
         return [Counts(found) for found in agreements(arrays, rules, reads)]
 
-    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
-        """The distinct present values as text, sorted, and how many rows hold each.
-
-        absent: Whether rows without a value are counted, too, in one more cell at the end.
-        """
+    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
+        """The distinct present values as text, sorted, and how many rows hold each, in one part."""
         codes, distinct = forms.texts(forms.list_values(self._array(column), column))
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
         held = sorted(
             (text, count) for text, count in zip(distinct.to_pylist(), counts, strict=True) if count
         )
-        none = [int((codes < 0).sum())] if absent else []
-        found = np.array([*(count for _, count in held), *none], dtype=np.int64)
-        return tuple(text for text, _ in held), Counts(found)
-
-    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
-        """`values` with the rows without one, in one part."""
-        yield self.values(column, absent=True)
+        found = np.array([*(count for _, count in held), (codes < 0).sum()], dtype=np.int64)
+        yield tuple(text for text, _ in held), Counts(found)
 
     @property
     def joins_texts(self) -> bool:
@@ -296,9 +288,6 @@ class MemorySource(PrivateRows):
     def read_rows(self) -> Any:
         """The rows as they are, in order: an Arrow table. **Not private.**"""
         return self._table
-
-    def _normal(self, name: str, param: str = "column") -> Any:
-        return forms.normal(self._array(name, param), name)
 
     def _array(self, name: str, param: str = "column") -> Any:
         if name in self._written:

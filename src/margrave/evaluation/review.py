@@ -81,13 +81,20 @@ def score_references(
     rows themselves, as in the row "Ground Truth" of Chen et al. 2025 (table 2). What is not defined is
     left out.
     """
+    return _score_references(task, lambda beside, _: score_metrics(beside, metrics))
+
+
+def _score_references(
+    task: Task, score: Callable[[Task, str], Sequence[Score]]
+) -> dict[str, Mapping[str, float]]:
+    """What `score` says of each reference table in place of the synthetic one, by its name."""
     tables = references(task.real, task.rng("references"))
     if task.held_out is not None:
         tables = {GROUND_TRUTH: task.real} | tables
     found: dict[str, Mapping[str, float]] = {}
     for name, table in tables.items():
-        scores = score_metrics(task.of(table), metrics)
-        found[name] = {score.name: score.value for score in scores if not math.isnan(score.value)}
+        scores = score(task.of(table), name)
+        found[name] = {one.name: one.value for one in scores if not math.isnan(one.value)}
     return found
 
 
@@ -377,7 +384,12 @@ def _compare_tables(
     for name, one in tasks.items():
         on_step(f"scoring {name}")
         found[name] = _compare_counts(one).with_scores(chosen.scores(one))
-    beside = _references(task, chosen, on_step)
+
+    def score(reference: Task, name: str) -> tuple[Score, ...]:
+        on_step(f"scoring {name}, for reference")
+        return chosen.scores(reference)
+
+    beside = _score_references(task, score)
     return {name: add_overall(one.with_scores((), beside)) for name, one in found.items()}
 
 
@@ -435,19 +447,6 @@ class _Chosen:
             except MissingExtraError as error:
                 found.append(one.facts.undefined_score("", str(error)))
         return tuple(sorted(found, key=lambda score: score.name))
-
-
-def _references(task: Task, chosen: _Chosen, on_step: OnStep) -> dict[str, dict[str, float]]:
-    """The scores of reference tables, as `score_references` has them; what is not defined is left out."""
-    tables = references(task.real, task.rng("references"))
-    if task.held_out is not None:
-        tables = {GROUND_TRUTH: task.real} | tables
-    found = {}
-    for name, table in tables.items():
-        on_step(f"scoring {name}, for reference")
-        scores = chosen.scores(task.of(table))
-        found[name] = {score.name: score.value for score in scores if not math.isnan(score.value)}
-    return found
 
 
 def _compare_counts(task: Task) -> Comparison:

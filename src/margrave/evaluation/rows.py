@@ -37,7 +37,7 @@ from margrave.schema.columns import (
 )
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encode import encode, in_usual_form
-from margrave.schema.encoded import Codes, Encoded, code_dtype
+from margrave.schema.encoded import Codes, Encoded, code_dtype, tabulate_rows
 from margrave.schema.profile import PROFILE, TRUTHS
 from margrave.schema.queries import readings
 from margrave.schema.schema import Schema
@@ -113,9 +113,14 @@ def find_identifying(
         ):
             rows = int(real.kinds(column.name).reveal()[1:].sum())
             # Most values are of one row each: a name, an address, a number of a file.
-            if 2 * len(real.values(column.name)[0]) > rows:
+            if 2 * len(_list_texts(real, column.name)) > rows:
                 found.append(column.name)
     return found if len(found) < len(schema.attributes) else found[1:]
+
+
+def _list_texts(source: Source, name: str) -> list[str]:
+    """The distinct present values of a column as text."""
+    return [text for texts, _ in source.value_parts(name) for text in texts]
 
 
 def _is_settled(column: Column) -> bool:
@@ -143,7 +148,7 @@ def _observe_column(column: Column, real: Source, others: Sequence[Source]) -> C
             real, *others = (source.read_as([column]) for source in (real, *others))
         edges = _edges(real, others, column, kind is not Real)
         return kind(name=column.name, edges=edges, missing=missing, format=column.format)
-    texts = {text for source in (real, *others) for text in source.values(column.name)[0]}
+    texts = {text for source in (real, *others) for text in _list_texts(source, column.name)}
     return Categorical(name=column.name, values=tuple(sorted(texts)), missing=missing)
 
 
@@ -270,7 +275,7 @@ def _wider(column: Column, other: Source) -> Column:
     if not isinstance(column, Categorical) or column.values is None or column.other is not None:
         return dataclasses.replace(column, missing=missing)
     listed = {str(value) for value in column.values}
-    more = [text for text in other.values(column.name)[0] if text not in listed]
+    more = [text for text in _list_texts(other, column.name) if text not in listed]
     return dataclasses.replace(column, values=(*column.values, *sorted(more)), missing=missing)
 
 
@@ -357,14 +362,7 @@ class Rows:
         """Rows in each cell of each clique's table. **Not private**."""
         if self.engine is not None:
             return [counts.reveal() for counts in self.engine.count(cliques)]
-        return [self._table(clique) for clique in cliques]
-
-    def _table(self, clique: Clique) -> NDArray[np.int64]:
-        shape = self.domain.shape(clique)
-        cell = np.zeros(self.size, dtype=np.int64)
-        for name, size in zip(clique, shape, strict=True):
-            cell = cell * size + self.encoded.column(name)
-        return np.bincount(cell, minlength=math.prod(shape)).reshape(shape)
+        return [tabulate_rows(self.encoded, self.domain, clique).astype(np.int64) for clique in cliques]
 
     def take(self, places: NDArray[np.int64]) -> Rows:
         """Some of the rows, in the order given; counted here."""

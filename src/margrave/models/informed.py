@@ -15,11 +15,11 @@ from margrave.limits import FULL, Effort
 from margrave.models._base.estimator import DelegatingEstimator
 from margrave.models._base.model import DelegatingModel, pack_inner, unpack_inner
 from margrave.models._base.pooling import Pooled, halves, pool, prefer, rows_of
-from margrave.models._base.public_rows import pack_tables, tabulate_rows, unpack_tables
+from margrave.models._base.public_rows import pack_tables, unpack_tables
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Encoded
+from margrave.schema.encoded import Encoded, tabulate_rows
 
 if TYPE_CHECKING:
     from margrave import protocols

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, check_counts, invalid
 from margrave.limits import FULL, Deadline, Effort
-from margrave.models._base.constraints import Evidence, by_row, resolve_dependencies
+from margrave.models._base.constraints import Evidence, group_evidence, resolve_dependencies
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import Model
 from margrave.models._base.pooling import pool, rows_of
@@ -187,18 +187,9 @@ class WeightsModel(Model):
 
     def _choose_rows(self, rows: int, given: Evidence, rng: np.random.Generator) -> Longs:
         """A distinct public row for each row, by weight and by how well it goes with given codes, [rows]."""
-        if not given or not by_row(given):
-            return self._pick(rows, {name: int(code) for name, code in given.items()}, rng)
-        names = tuple(given)
-        lines = np.stack([np.broadcast_to(np.asarray(given[name], np.int64), rows) for name in names])
-        # Rows that are asked for with the same codes are drawn together.
-        distinct, which = np.unique(lines, axis=1, return_inverse=True)
-        order = np.argsort(which.ravel(), kind="stable")
-        ends = np.cumsum(np.bincount(which.ravel(), minlength=distinct.shape[1]))
         chosen = np.empty(rows, np.int64)
-        for place, own in enumerate(np.split(order, ends[:-1])):
-            wanted = dict(zip(names, distinct[:, place].tolist(), strict=True))
-            chosen[own] = self._pick(len(own), wanted, rng)
+        for own, codes in group_evidence(given, rows):
+            chosen[own] = self._pick(len(own), codes, rng)
         return chosen
 
     def _pick(self, rows: int, given: Mapping[str, int], rng: np.random.Generator) -> Longs:

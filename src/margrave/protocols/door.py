@@ -135,17 +135,12 @@ class Source(Protocol):
         See `schema.queries`; shape of each: [3].
         """
 
-    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
+    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
         """The distinct present values as text, and how many rows hold each.
 
-        absent: whether rows without a value are counted, too, in one more cell at the end.
-        """
-
-    def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
-        """The same in parts without a value in common, one at least, for columns of very many values.
-
-        Shape of each part's counts: [values + 1]. The last cell holds the rows without a value, in the first
-        part; it is 0 in the others. How many parts there are follows from what memory holds, never an error.
+        In parts without a value in common, one at least, for columns of very many values. Shape of each
+        part's counts: [values + 1]. The last cell holds the rows without a value, in the first part; it is 0
+        in the others. How many parts there are follows from what memory holds, never an error.
         """
 
     @property

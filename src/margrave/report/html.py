@@ -388,12 +388,12 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "Sensitivity",
-        ("The most that one unit can change the exact answer, as a length (L2), a sum (L1) or a score."),
+        ("The most that one unit can change the exact answer, as a length (L2) or a score."),
     ),
     (
         "ρ (rho)",
         (
-            "Cost of an answer. Gaussian noise: sensitivity² / (2σ²). Laplace noise: ε²/2. A "
+            "Cost of an answer. Gaussian noise: sensitivity² / (2σ²). A "
             "choice by the exponential mechanism: ε²/8. Costs of all answers add up; under "
             "Gaussian accounting μ² = 2ρ."
         ),
@@ -415,10 +415,3 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         ),
     ),
 )
-
-
-def definitions(entries: Sequence[tuple[str, Child]]) -> Markup:
-    """A list of terms."""
-    return tag(
-        "dl", *[tag("div", tag("dt", term), tag("dd", text)) for term, text in entries], class_="terms"
-    )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
-from margrave.schema.domain import Domain
+from margrave.schema.domain import Clique, Domain
 
 Codes = NDArray[np.unsignedinteger[Any]]
 
@@ -57,3 +57,17 @@ class Encoded:
 
     def __repr__(self) -> str:
         return f"Encoded({list(self.domain.names)})"
+
+
+def tabulate_rows(rows: Encoded, domain: Domain, clique: Clique) -> NDArray[np.float64]:
+    """How many rows are in each cell of a clique's table, shape domain.shape(clique). **Not private**.
+
+    Args:
+        rows: Public rows, rows that a model drew, or what an evaluation is given.
+        domain: Sizes of the attributes.
+        clique: Which of them.
+    """
+    cells = np.zeros(rows.rows, dtype=np.int64)
+    for name in clique:
+        cells = cells * domain[name] + rows.column(name)
+    return np.bincount(cells, minlength=domain.size(clique)).reshape(domain.shape(clique)).astype(np.float64)

@@ -25,7 +25,8 @@ from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
-from margrave.select.public_rounds import EXACT, count_table
+from margrave.schema.encoded import Encoded, tabulate_rows
+from margrave.select.public_rounds import EXACT
 from margrave.select.strategy import (
     CHOOSE,
     MEASURE,
@@ -46,7 +47,6 @@ from margrave.select.strategy import (
 
 if TYPE_CHECKING:
     from margrave.protocols import Curator, Fitter, Model
-    from margrave.schema.encoded import Encoded
 
 MAX_PUBLIC_CELLS = 1 << 20
 """Cells of an exact pair of public columns at most: ids would make the junction tree too large."""
@@ -329,13 +329,13 @@ def span_public(domain: Domain, given: Encoded | None) -> list[KnownMarginal]:
         return []
     names = [name for name in domain.names if name in given.domain]
     pairs = [pair for pair in combinations(names, 2) if domain.size(pair) <= MAX_PUBLIC_CELLS]
-    gains = {pair: _find_information(count_table(given, domain, pair) / given.rows) for pair in pairs}
+    gains = {pair: _find_information(tabulate_rows(given, domain, pair) / given.rows) for pair in pairs}
     # Kruskal: the pair of the most information that joins two parts, until there is one part.
     part, found = {name: name for name in names}, []
     for pair in sorted(gains, key=lambda pair: -gains[pair]):
         old, new = part[pair[1]], part[pair[0]]
         if old != new:
-            found.append(KnownMarginal(pair, count_table(given, domain, pair), EXACT))
+            found.append(KnownMarginal(pair, tabulate_rows(given, domain, pair), EXACT))
             part = {name: new if own == old else own for name, own in part.items()}
     return found
 

@@ -23,7 +23,7 @@ from margrave.limits import Deadline
 from margrave.progress import OnStep, Step
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Encoded
+from margrave.schema.encoded import Encoded, tabulate_rows
 from margrave.select.strategy import (
     CHOOSE,
     MEASURE,
@@ -162,7 +162,8 @@ class VerticalRounds(Strategy):
         return closure(cliques, domain) if self.closed else cliques
 
     def _count_known(self, domain: Domain, clique: Clique) -> KnownMarginal:
-        return KnownMarginal(clique, count_table(self.given, domain, clique), EXACT)
+        assert self.given is not None  # noqa: S101 - no clique is known without rows
+        return KnownMarginal(clique, tabulate_rows(self.given, domain, clique), EXACT)
 
     def _buy_one_ways(self, curator: Curator, on_step: OnStep) -> list[NoisyMarginal]:
         private = [name for name in curator.domain.names if not self._is_known((name,))]
@@ -308,7 +309,8 @@ class JAM(Strategy):
 
     def _scale(self, domain: Domain, clique: Clique, rows: float) -> Floats:
         """The public rows' counts of a clique, as of so many rows."""
-        counts = count_table(self.reference, domain, clique)
+        assert self.reference is not None  # noqa: S101 - none is covered without rows
+        counts = tabulate_rows(self.reference, domain, clique)
         return np.asarray(counts * (rows / counts.sum()))
 
 
@@ -316,17 +318,6 @@ def _check(choosing: Fraction, **counts: int) -> None:
     check_counts(**counts)
     if not 0 < choosing < 1:
         raise InputError(invalid("choosing", "a share between 0 and 1", "Try the default.", got=choosing))
-
-
-def count_table(rows: Encoded | None, domain: Domain, clique: Clique) -> Floats:
-    """Public rows by cell of a clique, shape domain.shape(clique); without rows all cells are 0."""
-    shape = domain.shape(clique)
-    if rows is None:
-        return np.zeros(shape)
-    cells = np.zeros(rows.rows, dtype=np.int64)
-    for name in clique:
-        cells = cells * domain[name] + rows.column(name)
-    return np.bincount(cells, minlength=domain.size(clique)).reshape(shape).astype(np.float64)
 
 
 def _find_allowed(

@@ -401,18 +401,8 @@ class PushdownSource(PrivateRows):
         table = table.select(**read_number(number, rule, read), **parts)
         return self._group_rows(table, agreement_cell(table, rule, own), 3)
 
-    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
-        """The distinct present values as text, sorted, and how many rows hold each.
-
-        absent: Whether rows without a value are counted, too, in one more cell at the end.
-        """
-        names, counts, none = self._texts(column)
-        listed = sorted(zip(names.to_pylist(), counts.tolist(), strict=True))
-        found = np.array([*(count for _, count in listed), *([none] if absent else [])], dtype=np.int64)
-        return tuple(text for text, _ in listed), Counts(found)
-
     def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
-        """The same by MOST_VALUES values, with the rows without one in the first part.
+        """The distinct present values as text, and how many rows hold each, in parts of MOST_VALUES.
 
         The backend's answer is kept as it came; only what a part holds is spelt out.
         """

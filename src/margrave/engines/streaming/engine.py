@@ -246,32 +246,12 @@ class StreamSource(PrivateRows):
         parts = [self._part(table).agreements(rules, reads) for table in self._tables(names)]
         return [sum_counts(counts) for counts in zip(*parts, strict=True)]
 
-    def values(self, column: str, *, absent: bool = False) -> tuple[tuple[str, ...], Counts]:
-        """The distinct present values as text, sorted, and how many rows hold each.
-
-        absent: Whether rows without a value are counted, too, in one more cell at the end.
-        """
-        parts = list(self._parts(column))
-        pairs = [pair for part, _ in parts for pair in part]
-        # Parts are sorted in themselves; several have to be sorted together.
-        if len(parts) > 1:
-            pairs.sort()
-        none = [parts[0][1]] if absent else []
-        found = np.array([*(count for _, count in pairs), *none], dtype=np.int64)
-        return tuple(text for text, _ in pairs), Counts(found)
-
     def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
-        """The same by parts of at most MOST_VALUES values, with the rows without one in the first.
+        """The distinct present values as text, and how many rows hold each, in parts of at most MOST_VALUES.
 
         A column of more values is parted by a hash of its texts, and read once for each part, so that no
         number of values ends in an error. How many parts there are decides nothing but time and memory.
         """
-        for pairs, none in self._parts(column):
-            counts = np.array([*(count for _, count in pairs), none], dtype=np.int64)
-            yield tuple(text for text, _ in pairs), Counts(counts)
-
-    def _parts(self, column: str) -> Iterator[tuple[list[tuple[str, int]], int]]:
-        """Sorted values with their rows, and the rows without a value, which are told with the first part."""
         self._check_known(column)
         none, first = 0, True
 
@@ -284,7 +264,10 @@ class StreamSource(PrivateRows):
                 yield codes, names
 
         for held in self._tally_parts(lambda: count_texts(read())):
-            yield sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True)), none if first else 0
+            pairs = sorted(zip(held.names.to_pylist(), held.counts.tolist(), strict=True))
+            # Rows without a value are told with the first part.
+            counts = np.array([*(count for _, count in pairs), none if first else 0], dtype=np.int64)
+            yield tuple(text for text, _ in pairs), Counts(counts)
             first = False
 
     def _tally_parts(self, read: Callable[[], Iterator[Tally]]) -> Iterator[Tally]:

@@ -67,7 +67,6 @@ class Curves:
     """The curves of all tables, tested on the same real rows. **Not private**.
 
     Args:
-        target: The column that is predicted.
         found: What is to be found, in words.
         share: Share of the tested rows that have it.
         tested: Number of real rows tested on.
@@ -76,7 +75,6 @@ class Curves:
         references: The same of real rows and of shuffled columns.
     """
 
-    target: str
     found: str
     share: float
     tested: int
@@ -153,7 +151,7 @@ def draw_curves(
         curves.append(_curve(name, actual.ravel(), chances.ravel()))
     how = _how(held_out is not None, actual.shape[1])
     own, others = tuple(curves[:-2]), tuple(curves[-2:])
-    return Curves(target, found, float(actual.mean()), tested.size, how, own, others)
+    return Curves(found, float(actual.mean()), tested.size, how, own, others)
 
 
 def _how(held_out: bool, questions: int) -> str:
@@ -278,12 +276,10 @@ class Scatter:
     """Rows of the real and of other tables as points of one plane. **Not private**.
 
     Args:
-        method: "t-SNE", or "principal components" where scikit-learn is missing.
         points: By table, "real" first: shape [rows, 2], within the unit square.
         how: How it was made, a whole sentence.
     """
 
-    method: str
     points: Mapping[str, Points]
     how: str
 
@@ -309,13 +305,13 @@ def draw_scatter(real: Rows, tables: Mapping[str, Rows], schema: Schema, *, seed
     features = Features(real, schema)
     joint = np.concatenate([features.dense(rows) for rows in drawn.values()])
     shown = f"{drawn['real'].size} rows of each table" if most < real.size else f"at most {most} rows a table"
-    plane, method, how = _plane(principal(joint, DIMENSIONS), shown, seed)
+    plane, how = _plane(principal(joint, DIMENSIONS), shown, seed)
     ends = np.cumsum([rows.size for rows in drawn.values()])[:-1]
-    return Scatter(method, dict(zip(drawn, np.split(_unit(plane), ends), strict=True)), how)
+    return Scatter(dict(zip(drawn, np.split(_unit(plane), ends), strict=True)), how)
 
 
-def _plane(points: Points, shown: str, seed: int) -> tuple[Points, str, str]:
-    """Coordinates, the method's name, and how it was done in a sentence."""
+def _plane(points: Points, shown: str, seed: int) -> tuple[Points, str]:
+    """Coordinates, and how they were made in a sentence."""
     try:
         # Rows alike would all lie in one point; what t-SNE makes of that is no picture.
         alike = not np.ptp(points, axis=0).max(initial=0.0) > 0
@@ -325,8 +321,8 @@ def _plane(points: Points, shown: str, seed: int) -> tuple[Points, str, str]:
             f"The first two principal components of {shown}. Where scikit-learn is installed (pip install "
             "'margrave[eval]') t-SNE is drawn instead, which shows clusters better."
         )
-        return points[:, :2], "principal components", how
-    return plane, "t-SNE", f"t-SNE of {shown}, perplexity {PERPLEXITY:g}, drawn and placed by a fixed seed."
+        return points[:, :2], how
+    return plane, f"t-SNE of {shown}, perplexity {PERPLEXITY:g}, drawn and placed by a fixed seed."
 
 
 def principal(points: Points, dimensions: int) -> Points:

@@ -489,14 +489,13 @@ class Discovery:
         if not isinstance(column, Binned):
             raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
         text = isinstance(self._stored.get(column.name), Unknown)
-        (rows, doubt), sigma = rows_of(self._totals), self._gaussian.sigma
+        (rows, _), sigma = rows_of(self._totals), self._gaussian.sigma
         looks = (
             self._look,
             unit,
             self._least,
             self._most,
             max(rows, 0.0),
-            doubt,
             sigma,
             text,
             self._ledger.day,

@@ -165,7 +165,6 @@ class NumericDiscovery:
         least: Least mass of a bin, from the denoised counts.
         most: Most bins that later tables of two columns have rows for, from the same.
         rows: A released guess of the row count; 0 for none.
-        doubt: Its variance.
         sigma: Standard deviation of the noise that a cost of rho buys.
         text: Whether the column is text, as the profile has told.
         today: The day on which the run began.
@@ -180,7 +179,6 @@ class NumericDiscovery:
     least: Callable[[Array], float]
     most: Callable[[Array], int]
     rows: float
-    doubt: float
     sigma: Callable[[Fraction], float]
     text: bool
     today: datetime.date

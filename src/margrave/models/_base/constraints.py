@@ -9,7 +9,7 @@ the evidence, is codes, one for all rows or one a row.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +57,19 @@ def check_evidence(
 def by_row(given: Evidence) -> bool:
     """Whether some codes are one a row, so that the rows have an order to keep."""
     return any(not isinstance(codes, int) for codes in given.values())
+
+
+def group_evidence(given: Evidence, rows: int) -> Iterator[tuple[NDArray[np.int64], dict[str, int]]]:
+    """The rows that are given the same codes, in their order, and these codes: a part for each."""
+    if not by_row(given):
+        yield np.arange(rows), {name: int(code) for name, code in given.items()}
+        return
+    lines = np.stack([np.broadcast_to(np.asarray(codes, np.int64), rows) for codes in given.values()])
+    distinct, which = np.unique(lines, axis=1, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(which.ravel(), minlength=distinct.shape[1]))
+    for codes, own in zip(distinct.T.tolist(), np.split(order, ends[:-1]), strict=True):
+        yield own, dict(zip(given, codes, strict=True))
 
 
 def pick_evidence(given: Evidence, rows: NDArray[np.int64]) -> dict[str, int | NDArray[np.int64]]:

@@ -196,14 +196,6 @@ def dependence(table: NDArray[np.float64]) -> float:
     return 0.5 * float(np.abs(table - product).sum())
 
 
-def perplexity(counts: NDArray[np.float64]) -> float:
-    """exp of the entropy of a distribution: how many codes it is spread over. Negative counts are cut."""
-    # The entropy of a noisy table needs shares, so that negative counts are cut.
-    held = np.maximum(counts, 0.0)
-    shares = held[held > 0] / max(float(held.sum()), 1e-300)
-    return math.exp(-float((shares * np.log(shares)).sum()))
-
-
 Precision = NDArray[np.float64] | np.float64
 """One number a cell, or one for all of them, which thousands of tables are pooled faster with."""
 

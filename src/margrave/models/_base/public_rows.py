@@ -1,7 +1,6 @@
 """What is public of a table, in a fitted model and in its saved state.
 
-`PublicRows` holds the public part of the rows, equal rows pooled. `tabulate_rows` counts a table of rows
-that may be known, public or drawn. `pack_tables` and `unpack_tables` turn
+`PublicRows` holds the public part of the rows, equal rows pooled. `pack_tables` and `unpack_tables` turn
 tables counted from public rows into arrays of a model's state, since no release holds them.
 """
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import ReleaseError, invalid
 from margrave.release import KnownMarginal, NoisyMarginal
-from margrave.schema.domain import Clique, Domain
+from margrave.schema.domain import Domain
 from margrave.schema.encoded import Encoded
 
 Singles = NDArray[np.float32]
@@ -121,20 +120,6 @@ class PublicRows:
 
 def _damaged() -> str:
     return invalid("state", "public rows over the domain", "The release is damaged.")
-
-
-def tabulate_rows(rows: Encoded, domain: Domain, clique: Clique) -> Floats:
-    """How many rows are in each cell of a clique's table, shape domain.shape(clique).
-
-    Args:
-        rows: Public rows or rows that a model drew, never private ones.
-        domain: Sizes of the attributes.
-        clique: Which of them.
-    """
-    cells = np.zeros(rows.rows, dtype=np.int64)
-    for name in clique:
-        cells = cells * domain[name] + rows.column(name)
-    return np.bincount(cells, minlength=domain.size(clique)).reshape(domain.shape(clique)).astype(np.float64)
 
 
 def pack_tables(domain: Domain, tables: Sequence[NoisyMarginal]) -> dict[str, NDArray[Any]]:

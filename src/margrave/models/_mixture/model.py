@@ -472,8 +472,3 @@ def undo_grouping(
 
 class GroupedMixture(GroupedModel[MixtureModel]):
     """A mixture in which very large attributes are modelled in groups of codes; see `CodeGrouping`."""
-
-    @property
-    def information(self) -> float:
-        """Penalty per nat the fit was made at."""
-        return self.inner.information

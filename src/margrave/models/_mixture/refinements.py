@@ -77,7 +77,6 @@ def fit_conditional(
     tables: Sequence[Pooled],
     total: float,
     columns: CodeColumns,
-    tolerance: float,
 ) -> tuple[Additive, Floats]:
     """The conditional that explains the refined attribute's pairs and triples, with the refined attribute's
     own measured shares; and its probabilities in the rows, shape [rows, refined attribute's codes].
@@ -91,7 +90,6 @@ def fit_conditional(
         tables: Noisy counts, of which the refined attribute's own, its pairs and its triples count.
         total: Rows the tables stand for.
         columns: Codes of the other attributes in rows that stand for their distribution, shape [rows] each.
-        tolerance: The gap at which to stop.
     """
     triples = [table for table in tables if len(table.clique) == 3 and target in table.clique]
     pairs = tuple(tuple(name for name in table.clique if name != target) for table in triples)
@@ -99,7 +97,7 @@ def fit_conditional(
     joint = extended.names[len(domain) :]
     own = [_as_pair(table, target, name) for table, name in zip(triples, joint, strict=True)]
     rows = join_pairs(extended, pairs, columns)
-    fitted = fit_additive(extended, target, [*tables, *own], total, rows, tolerance=tolerance)
+    fitted = fit_additive(extended, target, [*tables, *own], total, rows, tolerance=TOLERANCE)
     fitted = replace(fitted, pairs=pairs)
     counts = one_ways(tables).get(target)
     if counts is None:
@@ -192,7 +190,7 @@ class Refinements:
             # A triple is kept by the last of its attributes to be drawn.
             own = [table for table in tables if len(table.clique) != 3 or later.isdisjoint(table.clique)]
             rest = _without(found._columns, name)
-            return fit_conditional(model.domain, name, own, model.total, rest, TOLERANCE)
+            return fit_conditional(model.domain, name, own, model.total, rest)
 
         found._follow(names, fit)
         return found

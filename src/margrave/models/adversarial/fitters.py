@@ -142,7 +142,7 @@ class GradientGan(_Adversarial):
     def __post_init__(self) -> None:
         _Adversarial.__post_init__(self)
         check_counts(turns=self.turns)
-        _check_rates((*self.rates, self.scale), 3)
+        _check_rates((*self.rates, self.scale))
 
     def learner(
         self, domain: Domain, target: str | None, ways: Mapping[str, Floats], rows: float
@@ -202,7 +202,7 @@ class VotedGan(_Adversarial):
             raise InputError(invalid("questions", f"at most {MOST_BATCH}", "Try 128.", got=self.questions))
         if len(self.turns) != 2 or min(self.turns) < 1:
             raise InputError(invalid("turns", "two numbers of at least 1", "Try (10, 2).", got=self.turns))
-        _check_rates(self.rates, 3)
+        _check_rates(self.rates)
 
     def ensemble(
         self, domain: Domain, target: str | None, ways: Mapping[str, Floats], teachers: int
@@ -232,6 +232,6 @@ class VotedGan(_Adversarial):
         )
 
 
-def _check_rates(rates: Sequence[float], count: int) -> None:
-    if len(rates) != count or not all(math.isfinite(rate) and rate > 0 for rate in rates):
+def _check_rates(rates: Sequence[float]) -> None:
+    if len(rates) != 3 or not all(math.isfinite(rate) and rate > 0 for rate in rates):
         raise InputError(invalid("rates and scale", "above 0", "Try the defaults.", got=rates))

@@ -111,14 +111,14 @@ class Weights:
         return Weights(layers, means, squares, step)
 
 
-def _start_layers(widths: Sequence[int], rng: np.random.Generator, last: float = 1.0) -> list[Floats]:
-    """Normal weights of variance 2 over the inputs, offsets of 0; those of the last layer times `last`."""
+def _start_layers(widths: Sequence[int], rng: np.random.Generator) -> list[Floats]:
+    """Normal weights of variance 2 over the inputs, offsets of 0; all of the last layer are 0."""
     found = []
     for into, out in itertools.pairwise(widths):
         made = rng.standard_normal((out, into + 1)) * np.sqrt(2.0 / into)
         made[:, -1] = 0.0
         found.append(made)
-    found[-1] *= last
+    found[-1] = np.zeros_like(found[-1])
     return found
 
 
@@ -177,7 +177,7 @@ class Judge:
 
     def start(self, rng: np.random.Generator) -> Weights:
         """Weights before the first step; 0 in the last layer, so that it says of no row anything yet."""
-        return Weights.begin(_start_layers((self.width, *self.widths, 1), rng, 0.0))
+        return Weights.begin(_start_layers((self.width, *self.widths, 1), rng))
 
     def say(self, weights: Weights, given: Floats) -> Floats:
         """The logits of rows' vectors, [rows]."""
@@ -234,7 +234,7 @@ class Generator:
 
     def start(self, rng: np.random.Generator) -> Weights:
         """Weights before the first step; 0 in the last layer, but for what spreads the scores."""
-        layers = _start_layers((self.latent + self.coding.labels, *self.widths, self.outputs), rng, 0.0)
+        layers = _start_layers((self.latent + self.coding.labels, *self.widths, self.outputs), rng)
         numbers = len(self.coding.numbers)
         # Scores are that of an independent normal already: noise passes through the hidden layers as it is.
         size = 1.0 / np.sqrt(max(self.widths[-1], 1))

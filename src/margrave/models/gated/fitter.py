@@ -300,9 +300,6 @@ class Gated(Estimator["GatedModel"]):
         """
         return restore_model(domain, state)
 
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """Any cliques will do: work and memory grow with codes times components."""
-
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Numbers of the model, whatever is measured, shape [candidates]."""
         return np.full(len(candidates), float(sum(domain.sizes)) * self.components)

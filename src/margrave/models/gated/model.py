@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from margrave.errors import InputError, ReleaseError, invalid
 from margrave.limits import Deadline, one_blas_thread
-from margrave.models._base.constraints import Evidence, by_row, pick_evidence
+from margrave.models._base.constraints import Evidence, by_row, group_evidence, pick_evidence
 from margrave.models._base.model import Model
 from margrave.models._base.public_rows import PublicRows
 from margrave.models._mixture.latent_blocks import LatentBlock
@@ -398,17 +398,9 @@ class GatedModel(Model):
         # As many rows as there are public ones are those very rows, in their order.
         if not given and rows == len(self.rows.places):
             return self.rows.places
-        if not by_row(given):
-            return self._pick(rows, {name: int(code) for name, code in given.items()}, rng)
-        names = tuple(given)
-        lines = np.stack([np.broadcast_to(np.asarray(given[name], np.int64), rows) for name in names])
-        distinct, which = np.unique(lines, axis=1, return_inverse=True)
         chosen = np.empty(rows, np.int64)
-        for place in range(distinct.shape[1]):
-            own = np.flatnonzero(which.ravel() == place)
-            chosen[own] = self._pick(
-                len(own), dict(zip(names, distinct[:, place].tolist(), strict=True)), rng
-            )
+        for own, codes in group_evidence(given, rows):
+            chosen[own] = self._pick(len(own), codes, rng)
         return chosen
 
     def _pick(self, rows: int, given: Mapping[str, int], rng: np.random.Generator) -> Longs:

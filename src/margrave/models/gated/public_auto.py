@@ -32,7 +32,7 @@ from margrave.models._base.constraints import Evidence, sample_codes
 from margrave.models._base.estimator import Estimator
 from margrave.models._base.model import DelegatingModel
 from margrave.models._base.pooling import Pooled, mu, pool
-from margrave.models._base.public_rows import PublicRows, pack_tables, tabulate_rows, unpack_tables
+from margrave.models._base.public_rows import PublicRows, pack_tables, unpack_tables
 from margrave.models._determined import KEY as DETERMINED_KEY
 from margrave.models._determined import DeterminedModel, restore_determined
 from margrave.models._mixture.latent_blocks import LatentBlock
@@ -53,7 +53,7 @@ from margrave.models.gated.gate import JointCodes, gate_joined, gate_rows, sum_b
 from margrave.models.registry import resolve
 from margrave.release import KnownMarginal, NoisyMarginal
 from margrave.schema.domain import Clique, Domain
-from margrave.schema.encoded import Codes, Encoded
+from margrave.schema.encoded import Codes, Encoded, tabulate_rows
 
 if TYPE_CHECKING:
     from margrave import protocols
@@ -466,9 +466,6 @@ class PublicAuto(Estimator["protocols.Model"]):
         if PREFIX + "gate" in state and isinstance(fitted, MixtureModel):
             return restore_calibrated(fitted, known, state)
         return ConditionedModel(fitted, known)
-
-    def admit(self, domain: Domain, cliques: Sequence[Clique]) -> None:
-        """Any cliques will do: auto's model is not tried where it would be too large."""
 
     def cells(self, domain: Domain, cliques: Sequence[Clique], candidates: Sequence[Clique]) -> Floats:
         """Numbers of the gated mixture, whatever is measured, shape [candidates]."""

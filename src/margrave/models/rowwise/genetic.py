@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ from margrave.models._sampling.rows import RowModel
 from margrave.models._sampling.streams import fresh_state, uniform
 from margrave.models.rowwise.gum import finish_rows
 from margrave.models.rowwise.targets import STARTS, TargetEstimator, Targets
-
-if TYPE_CHECKING:
-    pass
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

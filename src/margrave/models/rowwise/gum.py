@@ -9,7 +9,7 @@ The compiled loop comes first: one table's counts are brought nearer to its targ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,6 @@ from margrave.models._base.compiled import compile_kernel
 from margrave.models._sampling.rows import RowModel, ruled_rows
 from margrave.models._sampling.streams import fresh_state, shuffle, uniform
 from margrave.models.rowwise.targets import STARTS, TargetEstimator, Targets
-
-if TYPE_CHECKING:
-    pass
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]

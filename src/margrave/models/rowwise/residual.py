@@ -68,11 +68,6 @@ def residual(table: Floats, clique: Clique, part: Clique) -> Floats:
     return np.asarray(summed)
 
 
-def residuals(table: Floats, clique: Clique) -> dict[Clique, Floats]:
-    """The residuals of a table over all subsets of its attributes."""
-    return {part: residual(table, clique, part) for part in subsets(clique)}
-
-
 def rebuilt(parts: Mapping[Clique, Floats], clique: Clique, shape: tuple[int, ...]) -> Floats:
     """The table over a clique from its residuals; those that are missing count as 0.
 

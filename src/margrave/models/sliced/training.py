@@ -62,10 +62,6 @@ class Dense:
                 found = torch.nn.functional.leaky_relu(found, LEAK)
         return found
 
-    def arrays(self) -> list[NDArray[np.float32]]:
-        """Copies of the weights on the processor."""
-        return [weight.detach().cpu().numpy().copy() for weight in self.weights]
-
 
 class RowGenerator:
     """Rows from noise: probabilities of codes by softmax, numbers in [0, 1] by the logistic function.
@@ -99,11 +95,6 @@ class RowGenerator:
     def weights(self) -> list[Any]:
         """Of each layer, shape [outputs, inputs + 1]: what an optimiser changes."""
         return self.dense.weights
-
-    @property
-    def outputs(self) -> int:
-        """Numbers of a row."""
-        return self.dense.widths[-1]
 
     def draw_noise(self, rows: int, rng: np.random.Generator) -> Any:
         """Noise vectors, shape [rows, noise]."""

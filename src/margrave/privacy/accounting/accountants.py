@@ -16,7 +16,6 @@ from margrave.privacy.accounting.events import (
     Event,
     ExponentialEvent,
     GaussianEvent,
-    LaplaceEvent,
     ObjectiveEvent,
     PartitionEvent,
     SubsampledGaussianEvent,
@@ -29,9 +28,8 @@ def event_rho(event: Event) -> Fraction:
 
     Gaussian and partition: l2_squared / (2 sigma_squared) (Bun and Steinke 2016, Proposition 1.6; Canonne,
     Kamath and Steinke 2020, Theorem 4). Exponential: epsilon^2 / 8 (bounded range; Cesar and Rogers 2021).
-    Laplace: epsilon^2 / 2 with epsilon = l1 / scale (Bun and Steinke 2016, Proposition 1.4). That of a
-    subsampled Gaussian and of a perturbed objective is no zCDP cost but the Renyi divergence of the event's
-    order over that order, rounded up: only `Renyi` takes them.
+    That of a subsampled Gaussian and of a perturbed objective is no zCDP cost but the Renyi divergence of the
+    event's order over that order, rounded up: only `Renyi` takes them.
 
     Raises:
         UnsupportedEventError: The event's class is not one of these exactly: no bound is known.
@@ -45,8 +43,6 @@ def event_rho(event: Event) -> Fraction:
     if isinstance(event, ExponentialEvent) and kind is ExponentialEvent:
         _exact("sensitivity", event.sensitivity)
         return _exact("epsilon", event.epsilon, least=0) ** 2 / 8
-    if isinstance(event, LaplaceEvent) and kind is LaplaceEvent:
-        return (_exact("l1", event.l1, least=0) / _exact("scale", event.scale)) ** 2 / 2
     if isinstance(event, SubsampledGaussianEvent) and kind is SubsampledGaussianEvent:
         ratio = _exact("l2_squared", event.l2_squared, least=0) / _exact("sigma_squared", event.sigma_squared)
         steps, rate = _exact("steps", event.steps), _exact("rate", event.rate)

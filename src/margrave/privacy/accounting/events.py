@@ -45,14 +45,6 @@ class GaussianEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceEvent(Event):
-    """Discrete Laplace noise of scale `scale` on integers of L1 sensitivity l1: epsilon = l1 / scale."""
-
-    l1: int
-    scale: Fraction
-
-
-@dataclass(frozen=True, slots=True)
 class ExponentialEvent(Event):
     """One draw with probability proportional to exp(epsilon * score / (2 * sensitivity)).
 
@@ -121,7 +113,6 @@ _FRACTION = re.compile(r"(-?[0-9]{1,4000})(?:/([0-9]{1,4000}))?", re.ASCII)
 _CLASSES: dict[str, type[Event]] = {
     "exponential": ExponentialEvent,
     "gaussian": GaussianEvent,
-    "laplace": LaplaceEvent,
     "objective": ObjectiveEvent,
     "partition": PartitionEvent,
     "subsampled": SubsampledGaussianEvent,

@@ -32,7 +32,6 @@ import scipy.optimize
 import scipy.special
 
 from margrave.errors import InputError, invalid
-from margrave.privacy.accounting.conversions import gdp_epsilon
 
 PARTS = 20_000
 """Parts that the range of a chi-square variable's root is cut into. Each part counts by its upper end, so the
@@ -59,19 +58,6 @@ def frame_mu(sigma: float, directions: int, dimension: int, distance: float = 1.
         remedy = "Use random directions, or more of them."
         raise InputError(invalid("directions", "at least the number of features", remedy, got=directions))
     return math.sqrt(directions / dimension) * distance / sigma
-
-
-def frame_epsilon(
-    sigma: float, directions: int, dimension: int, delta: float, distance: float = 1.0
-) -> float:
-    """The epsilon of noisy projections on a tight frame, by the exact Gaussian curve.
-
-    Example:
-        >>> sigma = 1.245
-        >>> frame_epsilon(sigma, 200, 100, 1e-5) < random_epsilon(sigma, 200, 100, 1e-5)
-        True
-    """
-    return gdp_epsilon(frame_mu(sigma, directions, dimension, distance), delta)
 
 
 def random_delta(

@@ -131,10 +131,10 @@ Keep = Callable[[LedgerHeader, Fraction], RunJournal]
 class Ledger:
     """What a run may spend and has spent.
 
-    **Privacy.** A spend that `record` accepts never takes the sum of rho past `total`, nor the sum of
-    partition deltas past `partition_delta`; whoever draws noise only after `record` has returned is
-    therefore (epsilon, delta)-DP: see `Accountant` for the proof. With a path, the event is on disk
-    before `record` returns, so the file never says less than was done. Anything that fails, fails before.
+    **Privacy.** A spend that `ask` accepts never takes the sum of rho past `total`, nor the sum of
+    partition deltas past `partition_delta`; whoever draws noise only in the `answer` that `ask` then calls
+    is therefore (epsilon, delta)-DP: see `Accountant` for the proof. With a path, the events are on disk
+    before `answer` is called, so the file never says less than was done. Where that fails, nothing is drawn.
 
     *Resuming.* A journal may bring the history of a process that was killed. All of its events count as
     spent, whether or not their answers were stored, and the sums above go on from there: events of all
@@ -360,17 +360,6 @@ class Ledger:
             self._journal.store(first, len(events), found)
         return found
 
-    def record(self, event: Event) -> None:
-        """Spend an event. Draw its noise only once this has returned.
-
-        Raises:
-            BudgetError: It would pass what is left; nothing is recorded.
-            UnsupportedEventError: Its cost is not known to the accountant; nothing is recorded.
-            InputError: A parameter is out of range, or the file cannot be written; in the second case
-                the ledger accepts nothing more.
-        """
-        self._record([event])
-
     def close(self) -> None:
         """End a run that is complete; its ledger accepts nothing more.
 
@@ -413,8 +402,6 @@ class Ledger:
         """Spend events, all or none; returns the index of the first."""
         with self._lock:
             price = self._check(events)
-            if not self._replay.done:
-                raise InputError(invalid("ledger", "resumed through its stored answers", "Use `ask`."))
             if self._journal is not None:
                 self._journal.append(events)
             first = len(self._events)

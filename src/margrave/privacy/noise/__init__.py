@@ -1,10 +1,9 @@
-"""Exact noise from a source of bits: Gaussian, Laplace and the exponential mechanism."""
+"""Exact noise from a source of bits: Gaussian and the exponential mechanism."""
 
 from __future__ import annotations
 
 from margrave.privacy.noise.exponential import exponential
 from margrave.privacy.noise.gaussian import discrete_gaussian
-from margrave.privacy.noise.laplace import discrete_laplace
 from margrave.privacy.noise.rounded import rounded_gaussian
 from margrave.privacy.noise.source import BitSource, RepeatableSource, SecureSource
 
@@ -13,7 +12,6 @@ __all__ = [
     "RepeatableSource",
     "SecureSource",
     "discrete_gaussian",
-    "discrete_laplace",
     "exponential",
     "rounded_gaussian",
 ]

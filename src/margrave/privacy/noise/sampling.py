@@ -432,33 +432,3 @@ def rounded_draws(
         out[filled] = -k if word & np.uint64(1) else k
         filled, used = filled + 1, used + taken
     return filled, used, False
-
-
-@_compile_kernel
-def laplace_draws(words: Words, out: Ints, filled: int, scale: float, margin: float) -> State:
-    """Discrete Laplace draws: the floor of scale * -ln(uniform), one word each try.
-
-    The high 62 bits begin the uniform, the lowest is the sign; a negative zero is drawn again.
-    """
-    used = 0
-    while filled < len(out) and used < len(words):
-        word = words[used]
-        # The middle of the interval that the 62 bits name; its half width is part of the error below.
-        # U is at least half a unit above 0, so the logarithm is finite.
-        uniform = np.float64(np.int64(word >> np.uint64(2))) + 0.5
-        log = -np.log(uniform * 2.0**-62)
-        z = scale * log
-        k = _floor(z, scale * (1.0 / uniform + margin) + (z + 1.0) * margin)
-        # Near 0 the logarithm changes without bound inside one interval, so that only more bits can tell.
-        if uniform < 1.0 or k < 0:
-            return filled, used, True
-        used += 1
-        # Minus zero is refused, or 0 would be twice as likely.
-        if word & np.uint64(1):
-            if k:
-                out[filled] = -k
-                filled += 1
-        else:
-            out[filled] = k
-            filled += 1
-    return filled, used, False

@@ -26,9 +26,9 @@ from margrave.report.html import (
     Markup,
     Section,
     count,
-    definitions,
     details,
     document,
+    facts,
     format_fixed,
     join,
     mark_name,
@@ -268,7 +268,7 @@ def _definitions(review: Review) -> Markup:
         (BRACKETS.get(name, name), texts[name]) for name in review.first.references if name in texts
     ]
     general = [(term, text) for term, text in DEFINITIONS if term in USED]
-    return definitions([*references, *general])
+    return facts([*references, *general], css="terms")
 
 
 SIDE = 420

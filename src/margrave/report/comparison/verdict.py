@@ -434,7 +434,4 @@ def _list_lines(heading: str, lines: tuple[str, ...]) -> Markup | None:
 
 
 def _explain_columns() -> Markup:
-    body = tag(
-        "dl", *[tag("div", tag("dt", term), tag("dd", text)) for term, text in READING], class_="terms"
-    )
-    return tag("div", details("What the columns mean", body), id="reading")
+    return tag("div", details("What the columns mean", facts(READING, css="terms")), id="reading")

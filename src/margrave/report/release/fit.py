@@ -20,7 +20,7 @@ from margrave.privacy.accounting.events import read_appraisal
 from margrave.release import NoisyMarginal, Release
 from margrave.report.html import Markup, count, format_fixed, join, mark_name, percent, row, table, tag
 from margrave.schema.domain import Clique
-from margrave.schema.encoded import Encoded
+from margrave.schema.encoded import Encoded, tabulate_rows
 
 if TYPE_CHECKING:
     from margrave.protocols import Model
@@ -170,11 +170,7 @@ class Fitted:
 
 def rows_share(rows: Encoded, clique: Clique) -> Table:
     """The share of synthetic rows in each cell of a clique's table."""
-    shape = rows.domain.shape(clique)
-    cell = np.zeros(rows.rows, dtype=np.int64)
-    for name, size in zip(clique, shape, strict=True):
-        cell = cell * size + rows.column(name)
-    return shares(np.bincount(cell, minlength=math.prod(shape)).astype(np.float64).reshape(shape))
+    return shares(tabulate_rows(rows, rows.domain, clique))
 
 
 def _sum_onto(table: Table, clique: Clique, onto: Clique) -> Table:

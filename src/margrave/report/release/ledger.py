@@ -15,7 +15,6 @@ from margrave.privacy.accounting.events import (
     Event,
     ExponentialEvent,
     GaussianEvent,
-    LaplaceEvent,
     ObjectiveEvent,
     PartitionEvent,
     SubsampledGaussianEvent,
@@ -101,11 +100,6 @@ def _terms(event: Event) -> tuple[str, str, str]:
             f"{root(event.l2_squared)}\u00a0(L2)",
             equals("σ", _sigma(event.sigma_squared)),
         )
-    if isinstance(event, LaplaceEvent):
-        noise = (
-            f"scale {significant(event.scale)}, {equals('ε', significant(Fraction(event.l1) / event.scale))}"
-        )
-        return "Discrete Laplace", f"{event.l1}\u00a0(L1)", noise
     if isinstance(event, ExponentialEvent):
         noise = equals("ε", significant(event.epsilon))
         return "Exponential", f"{event.sensitivity}\u00a0(score)", noise

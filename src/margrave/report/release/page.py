@@ -25,7 +25,6 @@ from margrave.report.html import (
     Markup,
     Section,
     count,
-    definitions,
     document,
     equals,
     facts,
@@ -158,7 +157,7 @@ def _sections(
         Section("columns", "Columns", columns_section(release.schema, sides)),
         Section("pairs", "Pairs of columns", pairs_section(sides)),
         Section("quality", "Quality of the fit", fits.render()),
-        Section("definitions", "Definitions", definitions(DEFINITIONS)),
+        Section("definitions", "Definitions", facts(DEFINITIONS, css="terms")),
     )
 
 
