@@ -1,20 +1,20 @@
-"""What `moments=True` is worth to a linear regression of the target.
+"""What sums of products beside tables are worth to a linear regression of the target.
 
     python bench/runs/moments.py [--data FOLDER] [--tables adult acsincome choosing/real-wages ...]
-        [--epsilon 0.1 1] [--repeats 2] [--share 0.25] [--alone] [--out bench/results/moments.jsonl]
+        [--epsilon 0.1 1] [--repeats 2] [--share 0.25] [--out bench/results/moments.jsonl]
     python bench/runs/moments.py --summary bench/results/moments.jsonl
 
-A table is one of bench/runs/paper003.py, whose files are in FOLDER, with its encodings, no intercept and the
-mean squared error on its test rows; or one of the nursery (docs/nursery.md), with its bins declared, default
-encodings, and the mean squared distance between predictions and those of least squares of its rows, over the
-variance of the target. A line a run: `both` and `model`, `margrave.regression` with that source from a
-release of `auto`; `ssp`, `Regressor` with the whole epsilon; `moments`, `moments_model`, `moments_measured`
-from a release of `auto` with moments=True; `rows` and `moments_rows`, the mean total variation of all tables
-of two columns between as many synthetic rows of these releases and the table's own; `bought`, what the rest
-of rho went into where the run decided. delta 1e-5. --alone leaves out what no release with moments is needed
-for. --share is a fixed share of rho for moments. --summary tells, by table and epsilon, medians, the ratio of
-the median of `moments` to the less of those of `both` and `ssp`, and the range of that ratio that holds .9 of
-2,000 bootstrap samples of the runs. Noise is fresh in every run. Not private.
+A table is one of bench/runs/paper003.py, whose files are in FOLDER, of which at most 50,000 training rows are
+used, with its encodings, no intercept and the mean squared error on its test rows; or one of the nursery
+(docs/nursery.md), with its bins declared, default encodings, and the mean squared distance between
+predictions and those of least squares of its rows, over the variance of the target. A line a run, of releases of `auto`
+that are told the target: `tables` with moments=False, `both` with what is bought by default, `moments` with
+moments=True or the share of --share; `ssp`, `Regressor` with the whole epsilon; and `tables_rows`,
+`both_rows`, `moments_rows`, the mean total variation of all tables of two columns between as many synthetic
+rows of these releases and the table's own. delta 1e-5. --summary tells, by table and epsilon, medians, the
+ratio of the medians of `both` and of `moments` to the less of those of `tables` and `ssp`, and the range of
+the latter ratio that holds .9 of 2,000 bootstrap samples of the runs. Noise is fresh in every run. Not
+private.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ from margrave.tables.numbers import scores_of
 Floats = NDArray[np.float64]
 Case = tuple[Any, mg.Schema, str, dict[str, Any], Callable[[Any, Floats], float]]
 DELTA = 1e-5
+MOST_ROWS = 50_000
+WAYS = ("tables", "both", "moments")
 
 
 def predict(found: Any, codes: Any, estimates: Floats) -> Floats:
@@ -63,7 +65,10 @@ def open_case(name: str, data: Path | None) -> Case:
         def judge(found: Any, estimates: Floats) -> float:
             return paper003.score("linear", predict(found, test, estimates), test, target, size)
 
-        return paper003.read(data, name, "train"), schema, target, options, judge
+        rows = paper003.read(data, name, "train")
+        if rows.num_rows > MOST_ROWS:
+            rows = rows.take(np.random.default_rng(0).permutation(rows.num_rows)[:MOST_ROWS])
+        return rows, schema, target, options, judge
     entry = find_nursery_table(name)
     raw = entry.load()
     if entry.owner:
@@ -97,53 +102,40 @@ def compare_rows(synthesis: Any, raw: Any, schema: mg.Schema) -> float:
     return float(np.mean(apart))
 
 
-def run_once(case: Case, epsilon: float, share: float | None, alone: bool) -> dict[str, Any]:
+def run_once(case: Case, epsilon: float, share: float | None) -> dict[str, Any]:
     """The scores of one release each."""
     raw, schema, target, options, judge = case
     common: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "schema": schema}
     scores = {}
-    if not alone:
-        synthesis = mg.Synthesizer("auto", target=target, **common).fit(raw)
-        for source in ("both", "model"):
-            found = linear(synthesis, target, source=source, **options)
-            scores[source] = judge(found, found.estimates)
-        scores["rows"] = compare_rows(synthesis, raw, schema)
-        single = Regressor(target=target, **common, **options).fit(raw)
-        scores["ssp"] = judge(single, single.estimates)
-    moments: Any = True if share is None else share
-    run = mg.Synthesizer("auto", target=target, moments=moments, **common)
-    synthesis = run.fit(raw)
-    found = linear(synthesis, target, **options)
-    scores["moments"] = judge(found, found.estimates)
-    scores["moments_measured"] = judge(found, found.unbiased)
-    found = linear(synthesis, target, source="model", **options)
-    scores["moments_model"] = judge(found, found.estimates)
-    scores["moments_rows"] = compare_rows(synthesis, raw, schema)
-    halves = "by halves" in synthesis.release.notes.get("moments", "")
-    bought = "tables" if synthesis.release.sums is None else "halves" if halves else "moments"
-    return {"share": share, "bought": bought} | {name: round(score, 6) for name, score in scores.items()}
+    for way, moments in zip(WAYS, (False, None, True if share is None else share), strict=True):
+        synthesis = mg.Synthesizer("auto", target=target, moments=moments, **common).fit(raw)
+        found = linear(synthesis, target, **options)
+        scores[way] = judge(found, found.estimates)
+        scores[f"{way}_rows"] = compare_rows(synthesis, raw, schema)
+    single = Regressor(target=target, **common, **options).fit(raw)
+    scores["ssp"] = judge(single, single.estimates)
+    return {"share": share} | {name: round(score, 6) for name, score in scores.items()}
 
 
 def summarise(path: Path) -> None:
-    """Print the medians of stored lines, and how far moments are from the better of the two."""
+    """Print the medians of stored lines, and how far sums are from the better of tables and ssp."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    keys = dict.fromkeys((line["table"], line["epsilon"], line["share"]) for line in lines if "both" in line)
+    keys = dict.fromkeys((line["table"], line["epsilon"], line["share"]) for line in lines)
     rng = np.random.default_rng(0)
     for table, epsilon, share in keys:
         own = [
             one for one in lines if (one["table"], one["epsilon"], one["share"]) == (table, epsilon, share)
         ]
-        scores = np.array(
-            [[one[name] for name in ("both", "ssp", "moments")] for one in own if "both" in one]
-        )
+        scores = np.array([[one[name] for name in ("tables", "ssp", "both", "moments")] for one in own])
         drawn = np.median(scores[rng.integers(0, len(scores), (2000, len(scores)))], axis=1)
-        low, high = np.quantile(drawn[:, 2] / drawn[:, :2].min(axis=1), [0.05, 0.95])
-        both, ssp, moments = np.median(scores, axis=0)
-        bought = [one["bought"] for one in own]
+        low, high = np.quantile(drawn[:, 3] / drawn[:, :2].min(axis=1), [0.05, 0.95])
+        tables, ssp, both, moments = np.median(scores, axis=0)
+        best = min(tables, ssp)
+        rows = [np.median([one[f"{way}_rows"] for one in own]) for way in WAYS]
         print(
-            f"{table} {epsilon:g} share {share}: {len(scores)} runs, both {both:.4g}, ssp {ssp:.4g}, moments "
-            f"{moments:.4g}, ratio {moments / min(both, ssp):.2f} ({low:.2f} to {high:.2f}), "
-            f"bought {', '.join(sorted(bought))}"
+            f"{table} {epsilon:g} share {share}: {len(scores)} runs, tables {tables:.4g}, ssp {ssp:.4g}, "
+            f"both {both:.4g}, moments {moments:.4g}, ratios {both / best:.2f} and {moments / best:.2f} "
+            f"({low:.2f} to {high:.2f}), rows {', '.join(f'{apart:.4f}' for apart in rows)}"
         )
 
 
@@ -157,7 +149,6 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--share", type=float)
-    parser.add_argument("--alone", action="store_true")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--summary", type=Path)
     args = parser.parse_args()
@@ -169,7 +160,7 @@ def main() -> None:
         for epsilon in args.epsilon:
             for _ in range(args.repeats):
                 line = {"table": name, "target": case[2], "epsilon": epsilon}
-                scores = run_once(case, epsilon, args.share, args.alone)
+                scores = run_once(case, epsilon, args.share)
                 print(json.dumps(line | scores), flush=True)
                 if args.out is not None:
                     with args.out.open("a", encoding="utf-8") as file:

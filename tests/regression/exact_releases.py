@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 
 import margrave as mg
 from margrave.privacy.unit import Neighbours
+from margrave.regression.coefficients import Fit
+from margrave.regression.comparison import Comparison
 from margrave.release import Guarantee, NoisyMarginal, Release
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encoded import Encoded, code_dtype
+from margrave.tables.estimates import PooledTables
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +44,13 @@ class TableModel:
 
     def state(self) -> dict[str, Floats]:
         return {}
+
+
+def comparison_of(fit: Fit, released: Released) -> Comparison:
+    """What was measured for a regression against the model, without sums beside the tables."""
+    release = released.release
+    tables = PooledTables(release.domain, release.measurements)
+    return Comparison(fit.design, tables, released.model, None)
 
 
 class Released:

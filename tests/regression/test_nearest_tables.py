@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact_releases import Released, TableModel, counts_of, noisy_release
+from exact_releases import Released, TableModel, comparison_of, counts_of, noisy_release
 from numpy.typing import NDArray
 
 import margrave as mg
@@ -73,7 +73,7 @@ def test_a_model_that_is_right_is_left_alone() -> None:
     for _ in range(6):
         release = release_of(rng, 0.0, PAIRS, 60.0)
         found = linear(release, "years", features=["school", "ward"])
-        sharp = found.fit.sums.sharpen(release.model)
+        sharp = comparison_of(found.fit, release).sharpen()
         assert not sharp.beyond.any()
         assert not sharp.moved.any()
         assert (sharp.variances[1:] > 0.0).all()

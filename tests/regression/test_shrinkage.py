@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from exact_releases import Released, TableModel, counts_of, noisy_release
+from exact_releases import Released, TableModel, comparison_of, counts_of, noisy_release
 from numpy.typing import NDArray
 
 import margrave as mg
@@ -92,7 +92,7 @@ def test_both_parts_are_the_difference_of_the_tables_and_have_the_noise_that_the
     for _ in range(400):
         release = release_of(rng, counts, 0.0, PAIRS, 20.0)
         fit = linear(release, "pay", source="model").fit
-        both = fit.sums.compare(release.model)
+        both = comparison_of(fit, release).compare()
         found.append([both.weighted, both.rest])
         noisy, variances, _ = fit.sums.label_sums()
         plain.append(noisy)
@@ -114,8 +114,8 @@ def test_a_model_with_weak_associations_is_mended_and_its_weights_take_nothing_a
     for _ in range(8):
         release = release_of(rng, counts, 0.5, PAIRS, 15.0)
         errors.append([np.abs(estimate(release, how) - truth)[1:].max() for how in ("model", "both")])
-        sums = linear(release, "pay", source="model").fit.sums
-        found = sums.compare(release.model)
+        fit = linear(release, "pay", source="model").fit
+        found = comparison_of(fit, release).compare()
         sizes.append(found.weighted[1:] / (found.weighted + found.rest)[1:])
     own, moved = np.median(errors, axis=0)
     assert moved < 0.4 * own
@@ -164,15 +164,13 @@ def test_what_is_unsure_of_two_features_counts_as_noise_of_their_products_with_t
     fit = linear(release, "pay", source="model").fit
     sharp = shrinkage.Sharpened(*np.zeros((2, fit.design.size)), np.zeros(fit.design.size, np.bool_))
     (plain, less), (hidden, more) = (
-        shrinkage._move_products(
-            fit.sums, release.model, fit.design, sharp, (np.zeros(3), np.full(3, unsure))
-        )
+        shrinkage._move_products(comparison_of(fit, release), sharp, (np.zeros(3), np.full(3, unsure)))
         for unsure in (0.0, 1e9)
     )
     assert more[1:] == pytest.approx(less[1:] + 1e9)
     assert (np.abs(hidden[1:]) < 0.2 * np.abs(plain[1:])).all()
-    crossed, unsure = shrinkage._move_features(fit.sums, release.model, fit.design)
-    [block] = fit.sums.compare_features(release.model)
+    crossed, unsure = shrinkage._move_features(comparison_of(fit, release))
+    [block] = comparison_of(fit, release).compare_features()
     share = crossed[1, 2] / block.off[0, 0]
     assert 0.0 < share <= 1.0
     assert unsure[1, 2] == pytest.approx(share * block.noise[0, 0])
@@ -183,14 +181,14 @@ def test_a_nearest_table_stands_for_a_feature_where_it_has_half_of_the_noise_at_
     counts = counts_of(SCHEMA, {"age": age, "rank": rank, "pay": age})
     release = release_of(np.random.default_rng(1), counts, 0.5, PAIRS, 20.0)
     fit = linear(release, "pay", source="both").fit
-    sharp = fit.sums.sharpen(release.model)
+    sharp = comparison_of(fit, release).sharpen()
     own = fit.design.places(fit.design.names.index("age"))
     assert sharp.beyond[own].all()
     follows = np.zeros(fit.design.size), np.zeros(fit.design.size)
-    moved, variances = shrinkage._move_products(fit.sums, release.model, fit.design, sharp, follows)
+    moved, variances = shrinkage._move_products(comparison_of(fit, release), sharp, follows)
     assert moved[own] == pytest.approx(sharp.moved[own])
     assert variances[own] == pytest.approx(sharp.variances[own])
     noise = fit.sums.label_sums()[1][own]
     wide = dataclasses.replace(sharp, variances=np.full_like(sharp.variances, 0.6 * float(noise.max())))
-    moved, _ = shrinkage._move_products(fit.sums, release.model, fit.design, wide, follows)
+    moved, _ = shrinkage._move_products(comparison_of(fit, release), wide, follows)
     assert moved[own] != pytest.approx(sharp.moved[own], rel=1e-3)

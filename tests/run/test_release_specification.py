@@ -45,12 +45,12 @@ rows = 1000
 def test_moments_of_the_target_are_asked_for_in_the_file(tmp_path: Path) -> None:
     schema = mg.Schema((mg.Categorical(name="sex", values=("F", "M"), missing=False),))
     schema.save(tmp_path / "schema.json")
-    cases = (("moments = true", "decided after 1/10"), ("moments = false", "0"), ("", "0"))
-    for line, shares in (*cases, ("moments_share = 0.25", "1/4")):
+    cases = (("moments = true", "1/10"), ("moments = false", "0"), ("", "1/20"))
+    for line, share in (*cases, ("moments_share = 0.25", "1/4")):
         method = f'name = "auto"\ntarget = "cost"\n{line}'
         (tmp_path / "spec.toml").write_text(SPEC.replace('name = "independent"', method), encoding="utf-8")
         said = read_specification(tmp_path / "spec.toml")
-        assert str(said.synthesizer().moment_shares) == shares
+        assert str(said.synthesizer().moment_share) == share
     for line in ("moments = 1", "moments_share = true"):
         (tmp_path / "spec.toml").write_text(SPEC.replace('name = "independent"', line), encoding="utf-8")
         with pytest.raises(InputError, match="moments"):

@@ -230,11 +230,15 @@ Missing = Annotated[list[str] | None, typer.Option("--missing", help="Text that 
 Target = Annotated[str | None, typer.Option(help="Column that rows are meant to predict.")]
 Moments = Annotated[
     bool,
-    typer.Option("--moments", help="With --target: the budget buys what serves regressions of it best."),
+    typer.Option(
+        "--moments", help="With --target: a tenth of the budget buys sums that serve regressions of it."
+    ),
 ]
 MomentsShare = Annotated[
     float | None,
-    typer.Option("--moments-share", help="Instead: this share of the budget, such as 0.5, buys moments."),
+    typer.Option(
+        "--moments-share", help="Instead: this share of the budget, such as 0.2, buys them; 0 for none."
+    ),
 ]
 MaxMemory = Annotated[
     str | None, typer.Option("--max-memory", help="For the model, like 800MB or 4GB; the table not counted.")
@@ -318,7 +322,7 @@ class RunOptions:
             columns=split_names("columns", self.columns),
             drop=split_names("drop", self.drop) or (),
             target=self.target,
-            moments=self.moments if self.moments_share is None else self.moments_share,
+            moments=(self.moments or None) if self.moments_share is None else self.moments_share,
             text=self.text,
             max_memory=None if self.max_memory is None else bytes_of(self.max_memory),
             max_seconds=self.max_seconds,

@@ -230,6 +230,10 @@ class Strategy(Protocol):
         """Whether it asks for more than marginals, so that the engine has to hold the rows."""
 
     @property
+    def serves_regressions(self) -> bool:
+        """Whether a run that is told a target buys sums of its columns' numbers beside."""
+
+    @property
     def otherwise(self) -> str:
         """How rho is split where released tables decide so, and when that is; "" if they do not."""
 

@@ -18,6 +18,7 @@ from margrave.limits import one_blas_thread
 from margrave.models.registry import resolve
 from margrave.regression.bin_noise import BinNoise, find_bin_noise
 from margrave.regression.coefficients import Coefficients, Fit
+from margrave.regression.comparison import Comparison
 from margrave.regression.design import Design, KeptTables, ModelTables, centre
 from margrave.regression.encoding import (
     Encoding,
@@ -31,7 +32,7 @@ from margrave.regression.encoding import (
 from margrave.regression.families import FAMILIES, Family, family_of
 from margrave.regression.inference import find_directions, find_reach, second_order, solve_strong
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
-from margrave.regression.moments import MomentSums, PooledSums, move_towards
+from margrave.regression.number_sums import NumberSums, SummedTables
 from margrave.regression.shrinkage import move_coefficients
 from margrave.regression.sums import MeasuredSums, Sums, label_means, model_sums
 from margrave.release import Release
@@ -207,12 +208,12 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     bins = find_bin_noise(design, tables, made.products)
     if made.strays:
         bins = _doubt_strays(bins, made.strays, rows)
-    measured = _gather_sums(release, tables, design, (labelled, crossed), bins.inside)
+    measured = _gather_sums(release, tables, design, bins.inside)
     sums = measured.pooled
     if not design.whole:
         crossed = rows.cross(np.ones(len(rows.labels)))
     own = labelled + bins.inside, crossed
-    theta, hessian = _estimate(design, rows, family, measured, own, tables, options.source)
+    theta, hessian = _estimate(design, rows, family, measured, own, options.source)
     directions = find_directions(design, crossed, sums if sums.complete else None)
     inverse = solve_strong(hessian, directions)
     if bins.beside.any():
@@ -394,34 +395,35 @@ class _Measured:
 
     Args:
         tables: Noisy tables.
-        moments: Z'Z, where the release has that of the design's numbers.
+        compared: These, and sums of products beside them, against the model.
         inside: What X'y of both lacks, since all rows of a bin of the target have one number: shape [p].
     """
 
     tables: MeasuredSums
-    moments: MomentSums | None
+    compared: Comparison
     inside: Floats
 
     @property
     def pooled(self) -> Sums:
-        """Both together."""
-        return self.tables if self.moments is None else PooledSums(self.tables, self.moments)
+        """Tables, and sums where there are any."""
+        beside = self.compared.beside
+        return (
+            self.tables if beside is None or not self.tables.complete else SummedTables(self.tables, beside)
+        )
 
 
-def _gather_sums(
-    release: Release, model: ModelTables, design: Design, own: tuple[Floats, Floats], inside: Floats
-) -> _Measured:
-    """What the release measured: noisy tables, and moments where it has those of the design's numbers.
+def _gather_sums(release: Release, model: ModelTables, design: Design, inside: Floats) -> _Measured:
+    """What the release measured: noisy tables, and sums of products where it has the design's numbers.
 
     Args:
         release, model: The release and the tables of the model fitted to it.
         design: Target and features.
-        own: X'y and X'X of the model.
         inside: What X'y lacks inside bins of the target, shape [p].
     """
     public = release.total if release.guarantee.neighbours.rows_are_public else None
-    tables = MeasuredSums(design, PooledTables(release.domain, release.measurements), public)
-    return _Measured(tables, MomentSums.find(design, release.sums, model, *own), inside)
+    tables = PooledTables(release.domain, release.measurements)
+    compared = Comparison(design, tables, model, NumberSums.find(design, release.sums, model))
+    return _Measured(MeasuredSums(design, tables, public), compared, inside)
 
 
 def _notes(sums: Sums, source: str) -> list[str]:
@@ -468,46 +470,37 @@ def _estimate(
     family: Family,
     measured: _Measured,
     own: tuple[Floats, Floats],
-    model: ModelTables,
     source: str,
 ) -> tuple[Floats, Floats]:
     """The coefficients, shape [p], and minus the derivative of the score at those of the model, [p, p].
 
     Args:
         design, rows, family: Of the regression.
-        measured: Noisy tables, and moments where the release has them.
+        measured: Noisy tables, and sums beside them.
         own: X'y of the model, with what it lacks inside bins of the target, and X'X.
-        model: The tables of the release's.
         source: As for `linear`. With "both" what noisy tables say beyond the model moves the coefficients.
             For least squares the diagonal of X'X at a level is raised to the standard deviation of its noise
             where it is below: levels of which the model holds hardly a row had coefficients of several ranges
             of the target. The likelihood of a target that a feature separates is the worse for it; a logistic
             regression of which pairs are missing has a prior instead (`_find_prior`).
     """
-    tables, moments, pooled = measured.tables, measured.moments, measured.pooled
+    compared, pooled = measured.compared, measured.pooled
     size = float(rows.labels.std()) if family.name == "linear" else 1.0
     (labelled, crossed), ridge, sharp = own, np.zeros(design.size), None
     pull = np.zeros(design.size)  # a ridge around a centre: score less ridge (theta - centre)
     if source == "both" and design.whole:
-        sharp = tables.sharpen(model)
+        sharp = compared.sharpen()
         if family.name == "linear":
-            labelled = labelled + (sharp.moved if moments is not None else 0.0)
-            ridge = np.maximum(tables.square_deviations() - np.diag(crossed), 0.0)
+            ridge = np.maximum(compared.square_deviations() - np.diag(crossed), 0.0)
         elif family is LOGISTIC and not pooled.complete:
-            ridge, centre = _find_prior(design, rows, tables, labelled, crossed)
+            ridge, centre = _find_prior(design, rows, measured.tables, labelled, crossed)
             pull = ridge * centre
-    means = () if family.affine else label_means(design, model)
+    means = () if family.affine else label_means(design, compared.model)
     theta, hessian = fit_model(design, rows, family, labelled + pull, crossed, ridge, means)
     if source != "both" or sharp is None or size == 0.0:  # a target that never differs leaves nothing to move
         return theta, hessian
     line = score_at(theta, design, rows, family)
-    if moments is not None:
-        if family.name == "linear":
-            hessian = moments.curvature()
-        residual, noise = pooled.residual(line.gamma)
-        residual = residual + measured.inside - line.remainder
-        return theta + move_towards((residual, noise), hessian, size, design), hessian
-    change = move_coefficients(tables, model, design, labelled, (line, hessian), size, sharp)
+    change = move_coefficients(compared, labelled, (line, hessian), size, sharp)
     return theta + change, hessian
 
 

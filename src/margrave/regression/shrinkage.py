@@ -1,7 +1,7 @@
 """Shrinkage: how far noisy tables move the model's coefficients.
 
 Models that are fitted under noise have associations too weak, so that what the tables of a feature and the
-target say beyond the model (`MeasuredSums.compare`) is worth much; but a part of it is noise. How large a
+target say beyond the model (`Comparison.compare`) is worth much; but a part of it is noise. How large a
 part is learned from all features together.
 
 The differences of a feature are d = s + e, where the variances v of the noise e are known. Their signal s is
@@ -21,9 +21,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.regression.design import Design, ModelTables
+from margrave.regression.comparison import Comparison, Sharpened
 from margrave.regression.likelihood import Line
-from margrave.regression.sums import MeasuredSums, Sharpened, sum_squares
+from margrave.regression.sums import sum_squares
 
 Floats = NDArray[np.float64]
 
@@ -43,9 +43,7 @@ those of Adult, where one column determines the target, twice as large (bench/LO
 
 
 def move_coefficients(
-    sums: MeasuredSums,
-    model: ModelTables,
-    design: Design,
+    compared: Comparison,
     labelled: Floats,
     at: tuple[Line, Floats],
     size: float,
@@ -60,28 +58,26 @@ def move_coefficients(
     X'y of each feature follows the moved X'X of pairs first, as if the coefficients were right, so that what
     the model has as one distribution stays one. Then it moves by the expected signal in what tables say
     beyond that, those by cells that hold rows of the model first and what they leave next; or to that of its
-    sharpened table, where that is surer (MeasuredSums.sharpen).
+    sharpened table, where that is surer (Comparison.sharpen).
     The change c of the coefficients is then the most likely one if H c is observed with the noise of X'y and
     with that of X'X of pairs times the coefficients, and the change from one end of a column's range to the
     other is normal around 0 with standard deviation `size`. So combinations of columns of little weight, and
     levels that few rows have, do not turn noise into large coefficients.
 
     Args:
-        sums: Of the noisy tables.
-        model: Fitted to the release.
-        design: Target and features.
+        compared: What was measured against the model.
         labelled: X'y of the model, shape [p].
         at: Where the model's coefficients stand, and minus the derivative of the score there, shape [p, p].
         size: In units of the linear predictor.
         sharp: What tables that are not below 0 say.
     """
-    line, hessian = at
-    crossed, left = _move_features(sums, model, design)
+    (line, hessian), design = at, compared.design
+    crossed, left = _move_features(compared)
     follows = crossed @ line.gamma, left @ line.gamma**2
-    moved, variance = _move_products(sums, model, design, sharp, follows)
-    beyond = crossed + _link_missing(sums, model, design, labelled, labelled + moved)
-    if sums.complete:
-        beyond = beyond + sums.correction(model)
+    moved, variance = _move_products(compared, sharp, follows)
+    beyond = crossed + _link_missing(compared, labelled, labelled + moved)
+    if design.whole and not compared.missing_pairs:
+        beyond = beyond + compared.correction()
     free = design.free[variance[design.free] > 0.0]
     scale = 1.0 / design.ranges[free]
     inner = (hessian + line.beta * beyond)[np.ix_(free, free)] * np.outer(scale, scale)
@@ -93,17 +89,17 @@ def move_coefficients(
 
 
 def _move_products(
-    sums: MeasuredSums, model: ModelTables, design: Design, sharp: Sharpened, follows: tuple[Floats, Floats]
+    compared: Comparison, sharp: Sharpened, follows: tuple[Floats, Floats]
 ) -> tuple[Floats, Floats]:
     """How far X'y moves, shape [p], and the variances of its noise, 0 where nothing was measured, [p].
 
     Args:
-        sums, model, design, sharp: As of `move_coefficients`.
+        compared, sharp: As of `move_coefficients`.
         follows: How far X'y moves with X'X alone, and the variances of what is left unknown of that: shape
             [p] each.
     """
-    expected, left = follows
-    found = sums.compare(model)
+    (expected, left), design = follows, compared.design
+    found = compared.compare()
     plain = found.weighted_noise + found.rest_noise + 2.0 * found.shared_noise
     groups = [slice(0, 1), *map(design.places, range(len(design.names)))]
     sure = np.zeros(design.size, dtype=np.bool_)
@@ -122,14 +118,14 @@ def _move_products(
     return moved, np.where(variance > 0.0, variance + left, 0.0)
 
 
-def _move_features(sums: MeasuredSums, model: ModelTables, design: Design) -> tuple[Floats, Floats]:
+def _move_features(compared: Comparison) -> tuple[Floats, Floats]:
     """How far X'X of pairs of features moves, by the expected signal in what tables say, and the variances of
     what that leaves unknown: of shape [p, p] both, 0 where no table holds the pair.
 
     A normal signal of which a share is expected has that share of the noise's variance left.
     """
-    found, left = np.zeros((design.size, design.size)), np.zeros((design.size, design.size))
-    blocks = sums.compare_features(model)
+    found, left = np.zeros((2, compared.design.size, compared.design.size))
+    blocks = compared.compare_features()
     if not blocks:
         return found, left
     ends = np.cumsum([0, *(block.off.size for block in blocks)])
@@ -146,26 +142,33 @@ def _move_features(sums: MeasuredSums, model: ModelTables, design: Design) -> tu
     return found, left
 
 
-def _link_missing(
-    sums: MeasuredSums, model: ModelTables, design: Design, before: Floats, after: Floats
-) -> Floats:
+def _link_missing(compared: Comparison, before: Floats, after: Floats) -> Floats:
     """What moving X'y adds to X'X of pairs of features that no table holds: shape [p, p].
 
     Two columns that depend on each other through the target alone have the product of their X'y over the sum
-    of the target's squares.
+    of the target's squares. Where a sum tells X'X of such a pair, it moves on by the expected signal in what
+    the sum says beyond that.
 
     Args:
-        sums, model, design: As of `move_coefficients`.
+        compared: As of `move_coefficients`.
         before, after: X'y of the model, and as it is moved: shape [p] each.
     """
+    design = compared.design
     found = np.zeros((design.size, design.size))
-    squares = sum_squares(design, model)
+    squares = sum_squares(design, compared.model)
     features = {name: design.places(j) for j, name in enumerate(design.names)}
-    for one, two in sums.missing_pairs:
+    for one, two in compared.missing_pairs:
         if squares > 0.0 and one in features and two in features:
             a, b = features[one], features[two]
             found[a, b] = (np.outer(after[a], after[b]) - np.outer(before[a], before[b])) / squares
             found[b, a] = found[a, b].T
+    sums = compared.sums_alone()
+    off = np.array([product.off - found[product.places] for product in sums])
+    noise = np.array([product.noise for product in sums])
+    shares = estimate_shares(off, noise, [slice(k, k + 1) for k in range(len(sums))])
+    for product, moved in zip(sums, shares * off, strict=True):
+        found[product.places] += moved
+        found[product.places[::-1]] = found[product.places]
     return found
 
 

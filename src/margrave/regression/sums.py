@@ -8,7 +8,6 @@ T_jk the table of columns j and k, X'X has the blocks A_j T_jk A_k', and A_j dia
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,64 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.regression.design import Design, ModelTables
-from margrave.release import MIN_RESIDUAL_DEVIATIONS, project_simplex
 from margrave.schema.domain import Clique
 from margrave.tables.estimates import PooledTables
 
 Floats = NDArray[np.float64]
-
-LEAST_KEPT = 1e-3
-"""Share of a number's cells that weights leave at least, so that nothing is multiplied by more than 1,000."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sharpened:
-    """What tables of a feature and the target say of X'y once no cell is below 0; 0 where none was measured.
-
-    Args:
-        moved: How far X'y is to move from the model's, shape [p].
-        variances: Of the noise of X'y if cells that turn out empty have none, shape [p].
-        beyond: Whether the feature's table says more than the model, shape [p].
-    """
-
-    moved: Floats
-    variances: Floats
-    beyond: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Differences:
-    """How far X'y of noisy tables is from the model's, in two parts whose sum is the unbiased difference.
-
-    Args:
-        weighted: By cells that hold rows of the model, shape [p]; 0 where no table was measured.
-        weighted_noise: Variances of its noise, shape [p].
-        rest: What is left of the unbiased difference, shape [p].
-        rest_noise: Variances of its noise, shape [p].
-        shared_noise: Covariances of the noise of both, shape [p].
-    """
-
-    weighted: Floats
-    weighted_noise: Floats
-    rest: Floats
-    rest_noise: Floats
-    shared_noise: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """How far X'X of noisy tables is from the model's, for one pair of features.
-
-    Args:
-        rows, columns: Places of the numbers of both among all.
-        off: By cells that hold rows of the model, shape [numbers of one, of the other].
-        noise: Variances of its noise, shape of `off`.
-    """
-
-    rows: slice
-    columns: slice
-    off: Floats
-    noise: Floats
 
 
 class Sums(Protocol):
@@ -106,7 +51,7 @@ def model_sums(design: Design, model: ModelTables) -> tuple[Floats, Floats]:
     pairs = list(combinations(range(len(names)), 2))
     cliques: list[Clique] = [(name,) for name in names]
     cliques += [(names[j], names[k]) for j, k in pairs]
-    cliques += [_pair(name, part) for part, _ in design.parts for name in names]
+    cliques += [pair_of(name, part) for part, _ in design.parts for name in names]
     first, *tables = model.project_many([(design.target,), *cliques])
     ways, joint = tables[: len(names)], tables[len(names) : len(names) + len(pairs)]
     crossed = np.zeros((design.size, design.size))
@@ -124,12 +69,12 @@ def model_sums(design: Design, model: ModelTables) -> tuple[Floats, Floats]:
         with_target[0] += model.project((part,)) @ labels
         for j, name in enumerate(names):
             with_target[design.places(j)] += design.matrices[j] @ sum_labels(
-                model.project(_pair(name, part)), labels
+                model.project(pair_of(name, part)), labels
             )
     return with_target, crossed
 
 
-def _pair(name: str, other: str) -> Clique:
+def pair_of(name: str, other: str) -> Clique:
     """The columns of a table of two, which may be the same one."""
     return (name,) if name == other else (name, other)
 
@@ -147,7 +92,7 @@ def sum_labels(table: Floats, labels: Floats) -> Floats:
 def sum_squares(design: Design, model: ModelTables) -> float:
     """The sum over rows of the target's squares, by the model's tables."""
     return sum(
-        float(left @ sum_labels(np.maximum(model.project(_pair(name, other)), 0.0), right))
+        float(left @ sum_labels(np.maximum(model.project(pair_of(name, other)), 0.0), right))
         for name, left in design.parts
         for other, right in design.parts
     )
@@ -168,33 +113,26 @@ def label_means(design: Design, model: ModelTables) -> tuple[Floats, ...]:
     return tuple(found)
 
 
-def _sum_weighted(
-    off: Floats, own: Floats, spread: Floats, one: Floats, other: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Products of two columns' numbers, summed over how a table differs by cells that hold rows of the model.
+def list_missing(design: Design, tables: PooledTables) -> tuple[Clique, ...]:
+    """Pairs of columns of a regression that no noisy table holds, those with the target first."""
+    wanted = [pair_of(name, part) for part, _ in design.parts for name in design.names]
+    wanted += combinations(design.names, 2)
+    return tuple(pair for pair in dict.fromkeys(wanted) if not tables.holds(pair))
 
-    See `MeasuredSums.compare`.
+
+@dataclass(frozen=True, slots=True)
+class TableSum:
+    """A sum over rows of products of the numbers of two columns' codes.
 
     Args:
-        off: Measured less the model's table, shape [codes of one, of the other].
-        own: The model's, shape of `off`.
-        spread: Variances of the measured one's noise, shape of `off`.
-        one: Numbers of the first column, shape [p, codes].
-        other: Of the second, turned: shape [codes, q].
-
-    Returns:
-        The sums, the variances of their noise, and its covariances with the noise of the plain sums: all of
-        shape [p, q].
+        u, w: The columns as `MeasuredSums` counts them, u below w: features from 1 on, and the target last.
+        left, right: Numbers of their codes.
     """
-    first, second, inside = one**2, other**2, np.maximum(own, 0.0)
-    weights = inside / np.maximum(inside + np.sqrt(spread), 1e-300)
-    whole = np.maximum(first @ inside @ second, 1e-300)
-    kept = np.maximum(first @ (weights * inside) @ second / whole, LEAST_KEPT)
-    return (
-        one @ (weights * off) @ other / kept,
-        first @ (weights**2 * spread) @ second / kept**2,
-        first @ (weights * spread) @ second / kept,
-    )
+
+    u: int
+    w: int
+    left: Floats
+    right: Floats
 
 
 class MeasuredSums:
@@ -227,10 +165,7 @@ class MeasuredSums:
     @cached_property
     def missing_pairs(self) -> tuple[Clique, ...]:
         """Pairs of columns that no noisy table holds, those with the target first."""
-        names = self._design.names
-        wanted = [_pair(name, part) for part, _ in self._design.parts for name in names]
-        wanted += combinations(names, 2)
-        return tuple(pair for pair in dict.fromkeys(wanted) if not self._tables.holds(pair))
+        return list_missing(self._design, self._tables)
 
     @property
     def complete(self) -> bool:
@@ -280,6 +215,38 @@ class MeasuredSums:
         """The diagonal of the covariance of a residual's noise, shape [p]: far sooner than all of it."""
         return self._variances(self._scores(gamma, True))
 
+    def relate(
+        self, products: Sequence[TableSum], gamma: Floats, labelled: bool = True
+    ) -> tuple[Floats, Floats, Floats]:
+        """What tables of pairs say of sums of products, and how its noise goes with a residual's.
+
+        Args:
+            products: The sums, each of another pair.
+            gamma, labelled: Of the residual.
+
+        Returns:
+            The sums, shape [products]; covariances of the residual's noise with theirs, [p, products]; and
+            theirs with each other, [products, products].
+        """
+        values = np.array([one.left @ self._pooled(one.u, one.w) @ one.right for one in products])
+        cross, spread = np.zeros((self._design.size, len(products))), np.zeros((len(products),) * 2)
+        at, rows = {(one.u, one.w): k for k, one in enumerate(products)}, self._rows()
+        for part, fields in self._fields(self._scores(gamma, labelled)):
+            own = {at[pair]: (pair, weights) for pair, weights in part.weights.items() if pair in at}
+            cells = {
+                k: part.spread(products[k].left[None], u)[0]
+                * part.spread(products[k].right[None], w)[0]
+                * weights
+                for k, ((u, w), weights) in own.items()
+            }
+            for k, field in cells.items():
+                noise = part.variances * field
+                for u, other in fields.items():
+                    cross[rows[u][0], k] += rows[u][1] @ part.collapse(noise * other, u, u)
+                for also, second in cells.items():
+                    spread[k, also] += float((noise * second).sum())
+        return values, cross, spread
+
     def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """b, shape [p]; the variances of its noise, shape [p]; and which of it noisy tables hold."""
         design = self._design
@@ -288,142 +255,8 @@ class MeasuredSums:
         parts = [part for part, _ in design.parts]
         known[0] = all(self._tables.holds((part,)) for part in parts)
         for j, name in enumerate(design.names):
-            known[design.places(j)] = all(self._tables.holds(_pair(name, part)) for part in parts)
+            known[design.places(j)] = all(self._tables.holds(pair_of(name, part)) for part in parts)
         return self._sum(scores), self._variances(scores), known
-
-    def sharpen(self, model: ModelTables) -> Sharpened:
-        """What tables that are not below 0 say of X'y beyond the model; of pairs that were measured.
-
-        Linear functions of noisy tables do not know that no cell is below 0. Where most cells of a feature
-        and the target are empty, as where one determines the other, the distribution P that is nearest to the
-        noisy table T has a fraction of its noise. The estimate is M + a (P - M) with the model's table M and,
-        cells being counted in units of their noise, a = ((T - M)'(P - M) - (cells of P above 0, less 1)) /
-        |P - M|^2 between 0 and 1. It makes an unbiased estimate of the squared error least (Stein 1981) for a
-        given M; a model that was fitted to T looks nearer to it than it is, so that a is rather too small.
-        The gain has to be above 0 by MIN_RESIDUAL_DEVIATIONS standard deviations of its noise, |P - M|.
-
-        Args:
-            model: Fitted to the release.
-        """
-        design, total = self._design, max(float(model.total), 1.0)
-        found = Sharpened(np.zeros(design.size), np.zeros(design.size), np.zeros(design.size, dtype=np.bool_))
-        if design.others or design.target in design.names:
-            return found  # no table is of the target alone
-        held = [j for j, name in enumerate(design.names) if self._tables.holds((name, design.target))]
-        cliques: list[Clique] = [(design.names[j], design.target) for j in held]
-        for j, clique, own in zip(held, cliques, model.project_many(cliques), strict=True):
-            measured, spread = self._tables.table(clique), self._tables.variances(clique)
-            nearest = project_simplex(measured.ravel() / total, spread.ravel() / total**2)
-            inside = (nearest > 0.0).reshape(own.shape)
-            apart = total * nearest.reshape(own.shape) - own
-            gain = float(((measured - own) * apart / spread).sum()) - (float(inside.sum()) - 1.0)
-            square = float((apart**2 / spread).sum())
-            part = min(gain / square, 1.0) if gain > MIN_RESIDUAL_DEVIATIONS * math.sqrt(square) else 0.0
-            at, matrix = design.places(j), design.matrices[j]
-            found.moved[at] = part * (matrix @ (apart @ design.labels))
-            found.variances[at] = matrix**2 @ (np.where(inside, spread, 0.0) @ design.labels**2)
-            found.beyond[at] = part > 0.0
-        return found
-
-    def compare(self, model: ModelTables) -> Differences:
-        """How far X'y of noisy tables is from the model's, first by cells that hold rows of the model.
-
-        X'y sums numbers a b of a feature's and the target's codes over all cells of their table, most of
-        which hold hardly a row and as much noise as any other. So with the model's M and the measured T a
-        cell's difference T - M counts by w = M / (M + its noise's standard deviation) first. What this takes
-        away is given back for a model whose cells are wrong in proportion to M a b, as they are, to first
-        order, where it has the association of both columns too weak or too strong: the sum is divided by
-        that of w M (a b)^2 over that of M (a b)^2. A number of which this has more noise than the plain sum
-        has the plain sum.
-
-        Args:
-            model: Fitted to the release.
-        """
-        found = Differences(*np.zeros((5, self._design.size)))
-        for part, labels in self._design.parts:
-            self._compare_part(found, model, part, labels)
-        return found
-
-    def _compare_part(self, found: Differences, model: ModelTables, part: str, labels: Floats) -> None:
-        """Add what one column of the target makes of the differences."""
-        design = self._design
-        if self._tables.holds((part,)):
-            found.weighted[0] += (self._tables.table((part,)) - model.project((part,))) @ labels
-            found.weighted_noise[0] += self._tables.variances((part,)) @ labels**2
-        held = [j for j, name in enumerate(design.names) if self._tables.holds(_pair(name, part))]
-        cliques: list[Clique] = [_pair(design.names[j], part) for j in held]
-        for j, clique, own in zip(held, cliques, model.project_many(cliques), strict=True):
-            at, matrix, spread = design.places(j), design.matrices[j], self._tables.variances(clique)
-            off = self._tables.table(clique) - own
-            if len(clique) == 1:
-                off, own, spread = np.diag(off), np.diag(own), np.diag(spread)
-            plain, noise = matrix @ (off @ labels), matrix**2 @ (spread @ labels**2)
-            some, own_noise, common = (
-                part[:, 0] for part in _sum_weighted(off, own, spread, matrix, labels[:, None])
-            )
-            better = own_noise < noise
-            found.weighted[at] += np.where(better, some, plain)
-            found.weighted_noise[at] += np.where(better, own_noise, noise)
-            found.rest[at] += np.where(better, plain - some, 0.0)
-            found.rest_noise[at] += np.where(better, np.maximum(noise - 2.0 * common + own_noise, 0.0), 0.0)
-            found.shared_noise[at] += np.where(better, common - own_noise, 0.0)
-
-    def compare_features(self, model: ModelTables) -> list[Block]:
-        """How far X'X of noisy tables is from the model's, by pairs of features that tables hold.
-
-        Cells are weighted as in `compare`, with the numbers of both features in place of a and b.
-
-        Args:
-            model: Fitted to the release.
-        """
-        design, found = self._design, []
-        pairs = [
-            (j, k)
-            for j, k in combinations(range(len(design.names)), 2)
-            if self._tables.holds((design.names[j], design.names[k]))
-        ]
-        cliques: list[Clique] = [(design.names[j], design.names[k]) for j, k in pairs]
-        for (j, k), clique, own in zip(pairs, cliques, model.project_many(cliques), strict=True):
-            one, other, spread = design.matrices[j], design.matrices[k].T, self._tables.variances(clique)
-            off, noise = self._tables.table(clique) - own, one**2 @ spread @ other**2
-            some, own_noise, _ = _sum_weighted(off, own, spread, one, other)
-            some = np.where(own_noise < noise, some, one @ off @ other)
-            found.append(Block(design.places(j), design.places(k), some, np.minimum(own_noise, noise)))
-        return found
-
-    def square_deviations(self) -> Floats:
-        """The standard deviation of the noise of the diagonal of X'X at levels, shape [p]; 0 for all else.
-
-        That of tables of one column. A level of which there are hardly more rows than noise would make has
-        one as large as its X'X. Of a number it says little: the noise of far codes, which few rows have,
-        counts by the fourth power of how far they are, and a model, with no cell below 0, has far less.
-        """
-        design = self._design
-        found = np.zeros(design.size)
-        for j, (encoding, matrix) in enumerate(zip(design.encodings, design.matrices, strict=True)):
-            if self._tables.holds((encoding.column,)):
-                deviations = np.sqrt(matrix**4 @ self._tables.variances((encoding.column,)))
-                found[design.places(j)] = np.where(
-                    [bool(level) for level in encoding.levels], deviations, 0.0
-                )
-        return found
-
-    def correction(self, model: ModelTables) -> Floats:
-        """What noisy tables of one column say beyond the model's, in X'X: shape [p, p].
-
-        Each cell's difference is shrunk by twice the part of its square that is noise (James and Stein 1961,
-        positive part). Only products of numbers of the same column, and with the constant, are corrected.
-        """
-        design = self._design
-        found = np.zeros((design.size, design.size))
-        for j, (name, matrix) in enumerate(zip(design.names, design.matrices, strict=True)):
-            off = self._tables.table((name,)) - model.project((name,))
-            noise = 2.0 * self._tables.variances((name,))
-            beyond = np.maximum(1.0 - noise / np.maximum(off**2, 1e-300), 0.0) * off
-            at = design.places(j)
-            found[0, at] = found[at, 0] = matrix @ beyond
-            found[at, at] = (matrix * beyond) @ matrix.T
-        return found
 
     def _rows(self) -> list[tuple[slice, Floats]]:
         """Places of the constant's and of each feature's numbers, and the numbers of its codes."""
@@ -438,7 +271,7 @@ class MeasuredSums:
         one, two = self._columns[u], self._columns[w]
         if one is None or two is None:
             return tuple(name for name in (one or two,) if name is not None)
-        return _pair(one, two)
+        return pair_of(one, two)
 
     def _held(self, u: int, w: int) -> bool:
         return self._tables.holds(self._clique(u, w))

@@ -72,7 +72,6 @@ class Work:
         epsilon: Of the whole run.
         mu: Of Gaussian differential privacy, about, for the strategy: sqrt(2 rho).
         unknown: Columns to be discovered.
-        turns: How often the strategy runs at most: twice where a run first looks and then decides.
     """
 
     sizes: tuple[int, ...]
@@ -80,7 +79,6 @@ class Work:
     epsilon: float
     mu: float
     unknown: int = 0
-    turns: int = 1
 
     @property
     def columns(self) -> int:
@@ -133,7 +131,6 @@ def expect_costs(strategy: Strategy, fitter: Fitter, work: Work) -> Costs:
     fixed = START + work.rows * (READ * work.columns + COUNTED * work.pairs)
     fixed += work.unknown * (LOOKS[0] + LOOKS[1] * work.rows)
     low, high, least = TIMES.get(strategy.name, _usual_time)(strategy, fitter, work, held)
-    high, least = work.turns * high, work.turns * least
     measuring = NOISE * held.cells + TABLE * held.tables
     by_column, by_pair = _drawing_seconds(fitter)
     drawing = work.rows * (by_column * work.columns + by_pair * wide)

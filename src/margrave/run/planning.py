@@ -380,7 +380,6 @@ def _work(synthesizer: Synthesizer, schema: Schema, rows: int, bins: int | None)
         epsilon=synthesizer.epsilon,
         mu=math.sqrt(2 * rho),
         unknown=sum(column.open for column in schema.attributes),
-        turns=2 if synthesizer.moment_shares.decides else 1,
     )
 
 
@@ -416,20 +415,27 @@ def _looks(column: Column, share: Fraction) -> str:
 
 def _shares(synthesizer: Synthesizer, schema: Schema, counted: bool) -> dict[str, float]:
     """Shares of rho in the order in which they are spent, by stage."""
-    moments, discovery = synthesizer.moment_shares, synthesizer.discovery_share(schema)
+    discovery = synthesizer.discovery_share(schema)
     shares, rest = {"discover": discovery}, 1 - discovery
     dependencies = share_dependencies(list_dependency_pairs(schema, synthesizer.neighbours.public))
     shares["declared dependencies"] = rest * dependencies
     rest *= 1 - dependencies
-    if moments.decides:
-        shares["moments or tables, by what was released first"] = rest * (1 - moments.tables)
-        rest *= moments.tables
-    else:
-        shares["moments"] = rest * moments.sums
-        rest *= 1 - moments.sums
+    numbers = rest * _share_numbers(synthesizer, schema)
     stages = synthesizer.strategy.split_rho(counted or bool(discovery))
-    shares |= {stage: part * rest for stage, part in stages.items()}
+    shares |= {stage: part * (rest - numbers) for stage, part in stages.items()}
+    shares["products of numbers"] = numbers
     return {stage: float(share) for stage, share in shares.items() if share}
+
+
+def _share_numbers(synthesizer: Synthesizer, schema: Schema) -> Fraction:
+    """The share of what dependencies leave for sums of columns of numbers; as if there were some where
+    discovery has to find what columns are."""
+    share = synthesizer.moment_share
+    if not share or synthesizer.discovery_share(schema):
+        return share
+    from margrave.regression.number_sums import find_numbers
+
+    return share if find_numbers(schema, synthesizer.target or "") else Fraction(0)
 
 
 def _sigma(ledger: Ledger, apart: Fraction, columns: int, strategy: Strategy) -> dict[str, float]:
@@ -440,13 +446,10 @@ def _sigma(ledger: Ledger, apart: Fraction, columns: int, strategy: Strategy) ->
 
 
 def _spent_apart(synthesizer: Synthesizer, schema: Schema) -> Fraction:
-    """The share of rho that goes into discovery, dependencies and moments, not into what the strategy buys.
-
-    Where a run decides what most of rho buys, it is foretold for one that decides for tables.
-    """
+    """The share of rho that goes into discovery, dependencies and sums, not into what the strategy buys."""
     dependencies = share_dependencies(list_dependency_pairs(schema, synthesizer.neighbours.public))
     kept = (1 - synthesizer.discovery_share(schema)) * (1 - dependencies)
-    return 1 - kept * (1 - synthesizer.moment_shares.sums)
+    return 1 - kept * (1 - _share_numbers(synthesizer, schema))
 
 
 def _copies(ledger: Ledger, apart: Fraction, sizes: Sequence[int], strategy: Strategy) -> dict[str, float]:

@@ -38,7 +38,7 @@ def facts(synthesizer: Synthesizer, columns: Sequence[Column], declared: Schema)
         "strategy": _describe_part(synthesizer.strategy),
         "model": _describe_part(synthesizer.fitter),
         "share for discovery": str(synthesizer.discovery),
-        "share for moments": str(synthesizer.moment_shares),
+        "share for moments": str(synthesizer.moment_share),
         "schema": _digest(declared.to_json()),
         "text for missing values": _digest(list(synthesizer.missing)),
         "format of text files": _digest(synthesizer.text.to_json()),

@@ -161,7 +161,7 @@ class Specification:
             unit=Unit(data.get("owner"), data.get("max_rows", 1)),
             schema=self.path("data", "schema"),
             target=method.get("target"),
-            moments=method.get("moments_share", method.get("moments", False)),
+            moments=method.get("moments_share", method.get("moments")),
             missing=self.missing,
             text=self._text(),
             ledger=self.ledger,

@@ -19,7 +19,7 @@ from margrave.privacy.ledger.location import BookAttempt, LedgerLocation
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.progress import OnStep, Step, keep_telling, silent
 from margrave.release import Guarantee, Provenance, Release
-from margrave.run.buying import Buyer, note_decision, share_moments
+from margrave.run.buying import Buyer, share_moments
 from margrave.run.options import (
     accountant,
     check_deadline,
@@ -113,9 +113,9 @@ class Synthesizer:
         drop: Names of columns to leave out, instead. What a schema says of columns left out is ignored.
         target: The column that rows are meant to predict, for methods that make use of it: "auto", "gated",
             "dp_merf", "dpsgd_gan", "pate_gan", "tabddpm", and by rounds "gem", "mwem", "rap", "rap_pp".
-        moments: Whether the run buys what serves regressions of the target: it decides, by a first part of
-            its tables, whether the rest of rho buys more tables or sums of products of the rows' numbers. A
-            number is a fixed share for such sums beside the tables. See docs/regression.md.
+        moments: Whether a share of rho buys sums of products of the rows' numbers beside the tables, which
+            serve regressions of the target: True is a tenth, a number is the share. None is a twentieth where
+            "auto" is told a target. See docs/regression.md.
         missing: Texts that mean a missing value in CSV, TSV and Excel files. Of the owner's column the empty
             cell alone is missing, which ends the run with an error.
         text: How CSV and TSV files are written, if not as usual; synthetic rows are written so again. A book
@@ -169,7 +169,7 @@ class Synthesizer:
         columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
         target: str | None = None,
-        moments: bool | float = False,
+        moments: bool | float | None = None,
         missing: Sequence[str] = ("",),
         text: TextFormat | None = None,
         engine: str = "auto",
@@ -205,7 +205,7 @@ class Synthesizer:
             self.selection.check_used("target", [target])
         self._take_public(public_table)
         self.target, self.missing, self.engine = target, tuple(missing), engine
-        self.moment_shares = share_moments(moments, target, self.neighbours, self.strategy)
+        self.moment_share = share_moments(moments, target, self.neighbours, self.strategy)
         self.text, self.schema = declare_written(complete_format(text, self.schema, whom.owner), self.schema)
         self.location = LedgerLocation(ledger, dataset, analyst)
         self.test_seed = check_test_seed(not_private_test_seed, self.location)
@@ -274,10 +274,10 @@ class Synthesizer:
                 buyer = Buyer(
                     curator, ledger, schema, self.target or "", strategy, fitter, tell, self._deadline
                 )
-                model, fitter, sums, decided = buyer.buy(self.moment_shares)
+                model, fitter, sums = buyer.buy(self.moment_share)
                 release = self._release(schema, curator, ledger, (model, fitter), frame, declared)
         self.on_step(Step("fit", "done", 0, 1.0))
-        notes = {**release.notes, **note_public_table(reference), **note_decision(decided)}
+        notes = {**release.notes, **note_public_table(reference)}
         release = dataclasses.replace(release, public=pack_table(part), notes=notes, sums=sums)
         origin = dataclasses.replace(origin, history=self.location.describe_dataset(attempt, self.neighbours))
         return Synthesis(dataclasses.replace(release, provenance=origin), model, fitter)

@@ -118,7 +118,7 @@ def fourier(
 class RowNumbers:
     """Numbers of each code of some attributes; a row's vector z has those of its codes, side by side.
 
-    Every number is within -1 and 1 and public: it may come from a schema, never from rows.
+    Every number is within -1 and 1 and public: it may come from a schema or a release, never from rows.
 
     Args:
         names: The attributes, distinct.

@@ -144,6 +144,7 @@ class AllPairs(Strategy):
     name: ClassVar[str] = "all_pairs"
     gaussian_only: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"target"})
+    serves_regressions: ClassVar[bool] = True
     otherwise: ClassVar[str] = (
         "pairs share so where noise is small; where it would hide most of them, one-ways get a quarter to a "
         "half in all, a look at dependence a tenth, and some of the pairs the rest"

@@ -93,6 +93,8 @@ class Strategy(ABC):
     """Whether a time limit can end it early but complete."""
     options: ClassVar[frozenset[str]] = frozenset()
     """Options of a run that it takes, each a field of this name: "target"."""
+    serves_regressions: ClassVar[bool] = False
+    """Whether a run that is told a target buys sums of its columns' numbers beside, see `run.buying`."""
     otherwise: ClassVar[str] = ""
     """How rho is split where released tables decide so, and when that is, for the plan; "" if they do not."""
     pace: ClassVar[tuple[float, float]] = (1e-3, 0.0)

@@ -155,7 +155,8 @@ class Regressor:
         if np.isnan(labels).any():
             remedy = "Declare it without missing values and open categories, or regress from a release."
             raise InputError(invalid("target", "a column whose every code has a number", remedy))
-        return Scaling.of(self.kind, self.target, labels, meaning, encodings, self.intercept)
+        scaling = Scaling.of(self.kind, self.target, labels, meaning, encodings, self.intercept)
+        return self.method.scale(scaling)
 
     def finish(self, scaling: Scaling, spent: tuple[Schema, Ledger, Any, Any]) -> PerturbedRegression:
         """The result in the units of the encodings.
