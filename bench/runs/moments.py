@@ -7,14 +7,14 @@
 A table is one of bench/runs/paper003.py, whose files are in FOLDER, of which at most 50,000 training rows are
 used, with its encodings, no intercept and the mean squared error on its test rows; or one of the nursery
 (docs/nursery.md), with its bins declared, default encodings, and the mean squared distance between
-predictions and those of least squares of its rows, over the variance of the target. A line a run, of releases of `auto`
-that are told the target: `tables` with moments=False, `both` with what is bought by default, `moments` with
-moments=True or the share of --share; `ssp`, `Regressor` with the whole epsilon; and `tables_rows`,
-`both_rows`, `moments_rows`, the mean total variation of all tables of two columns between as many synthetic
-rows of these releases and the table's own. delta 1e-5. --summary tells, by table and epsilon, medians, the
-ratio of the medians of `both` and of `moments` to the less of those of `tables` and `ssp`, and the range of
-the latter ratio that holds .9 of 2,000 bootstrap samples of the runs. Noise is fresh in every run. Not
-private.
+predictions and those of least squares of its rows, over the variance of the target. A line a run, of releases
+of `auto` that are told the target: `tables` with moments=False, `both` with what is bought by default,
+`moments` with moments=True or the share of --share; `ssp`, `Regressor` with the whole epsilon; and
+`tables_rows`, `both_rows`, `moments_rows`, the mean total variation of all tables of two columns between as
+many synthetic rows of these releases and the table's own. delta 1e-5. --summary tells, by table and epsilon,
+medians, the ratio of the medians of `both` and of `moments` to the less of those of `tables` and `ssp`, and
+the range of the latter ratio that holds .9 of 2,000 bootstrap samples of the runs. Noise is fresh in every
+run. Not private.
 """
 
 from __future__ import annotations

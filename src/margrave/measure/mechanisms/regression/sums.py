@@ -32,7 +32,7 @@ AdaSSP (Wang 2018) releases X'X, X'y and an eigenvalue apart, each with noise of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise
 
@@ -62,7 +62,7 @@ def needed_cliques(numbers: RowNumbers) -> list[Clique]:
 
 
 def sums(
-    counts: Callable[[Sequence[Clique]], Sequence[Integers]],
+    counts: Callable[[Sequence[Clique]], Iterable[NDArray[np.integer]]],
     numbers: RowNumbers,
     rho: Fraction,
     ledger: Ledger,
@@ -73,7 +73,8 @@ def sums(
     **Privacy.** Costs rho for all of them together; proof at the head of this file.
 
     Args:
-        counts: Gives exact tables of cliques; not called when a resumed run has the answer already.
+        counts: Gives exact tables of cliques, each of which is looked at once; not called when a resumed run
+            has the answer already.
         numbers: Of the codes of attributes; the caller has checked them against the domain.
         rho: What the answer may cost, above 0.
         ledger: Where the spend is recorded.
@@ -137,23 +138,27 @@ def _digits(numbers: RowNumbers, units: int, price: Fraction) -> int:
     )
 
 
-def add_products(tables: Sequence[Integers], numbers: RowNumbers, matrices: Sequence[Integers]) -> Integers:
+def add_products(
+    tables: Iterable[NDArray[np.integer]], numbers: RowNumbers, matrices: Sequence[Integers]
+) -> Integers:
     """G from exact tables of `needed_cliques`, in steps of the matrices: shape [p, p]. **Not private.**"""
     found = np.zeros((numbers.size, numbers.size), dtype=np.int64)
     first = int(numbers.constant)
     starts = np.cumsum([first, *(len(matrix) for matrix in matrices[first:])])
     places = [slice(start, end) for start, end in pairwise(starts)]
-    own, width = matrices[first:], len(numbers.names)
+    # One table at a time: of very many columns all together would not fit.
+    own, each = matrices[first:], (table.astype(np.int64, copy=False) for table in tables)
+    height, rows = int(matrices[0][0, 0]), int(next(each).sum())
     # With a constant the first row of the products are plain sums, and its corner is the number of rows.
     if numbers.constant:
-        height = int(matrices[0][0, 0])
-        found[0, 0] = height**2 * int(tables[0].sum())
-        for j, table in enumerate(tables[1 : 1 + width]):
-            found[0, places[j]] = found[places[j], 0] = height * (own[j] @ table)
-    # Off the diagonal of codes of one attribute nothing stands: a row has one code there.
-    for j, table in enumerate(tables[1 : 1 + width]):
-        found[places[j], places[j]] = (own[j] * table) @ own[j].T
-    for (j, k), table in zip(combinations(range(width), 2), tables[1 + width :], strict=True):
+        found[0, 0] = height**2 * rows
+    for matrix, place in zip(own, places, strict=True):
+        table = next(each)
+        if numbers.constant:
+            found[0, place] = found[place, 0] = height * (matrix @ table)
+        # Off the diagonal of codes of one attribute nothing stands: a row has one code there.
+        found[place, place] = (matrix * table) @ matrix.T
+    for (j, k), table in zip(combinations(range(len(own)), 2), each, strict=True):
         found[places[j], places[k]] = own[j] @ table @ own[k].T
         found[places[k], places[j]] = found[places[j], places[k]].T
     return found
