@@ -158,7 +158,7 @@ class Comparison:
             found.beyond[at] = part > 0.0
         return found
 
-    def compare(self) -> Differences:
+    def compare(self, summed: bool = True) -> Differences:
         """How far X'y of noisy tables is from the model's, first by cells that hold rows of the model.
 
         X'y sums numbers a b of a feature's and the target's codes over all cells of their table, most of
@@ -169,11 +169,14 @@ class Comparison:
         that of w M (a b)^2 over that of M (a b)^2. A number of which this has more noise than the plain sum
         has the plain sum. Where a sum of products was measured beside the table, it is pooled with the plain
         sum, which like it has no bias, or with the weighted one where that leaves less noise.
+
+        Args:
+            summed: Whether sums count.
         """
         found = Differences(*np.zeros((5, self.design.size)))
         for part, labels in self.design.parts:
             self._compare_part(found, part, labels)
-        for product in () if self.beside is None else self.beside.of_target():
+        for product in self.beside.of_target() if summed and self.beside is not None else ():
             at = product.places[0]
             some = found.weighted[at], found.weighted_noise[at]
             noise = some[1] + found.rest_noise[at] + 2.0 * found.shared_noise[at]

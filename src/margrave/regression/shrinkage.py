@@ -93,19 +93,26 @@ def _move_products(
 ) -> tuple[Floats, Floats]:
     """How far X'y moves, shape [p], and the variances of its noise, 0 where nothing was measured, [p].
 
+    Where one feature's nearest table stands for it, as where it determines the target, sums of products are
+    left out: what numbers explain beyond that is next to nothing, and sums would hold their coefficients
+    where the model has them (bench/LOG.md, 2026-11-30, evening).
+
     Args:
         compared, sharp: As of `move_coefficients`.
         follows: How far X'y moves with X'X alone, and the variances of what is left unknown of that: shape
             [p] each.
     """
     (expected, left), design = follows, compared.design
-    found = compared.compare()
+    found = compared.compare(summed=False)
     plain = found.weighted_noise + found.rest_noise + 2.0 * found.shared_noise
     groups = [slice(0, 1), *map(design.places, range(len(design.names)))]
     sure = np.zeros(design.size, dtype=np.bool_)
     for own in groups:
         noise = float(sharp.variances[own].sum())
         sure[own] = sharp.beyond[own].any() and noise <= MOST_NOISE * float(plain[own].sum())
+    if not sure.any():
+        found = compared.compare()
+        plain = found.weighted_noise + found.rest_noise + 2.0 * found.shared_noise
     unsettled = ~sure & (found.weighted_noise > 0.0)
     off = found.weighted - expected
     shares = estimate_shares(off, np.where(unsettled, found.weighted_noise + left, 0.0), groups)
