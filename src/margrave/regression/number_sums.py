@@ -49,7 +49,8 @@ CUT = 2.0
 """Standard deviations from its mean within which a number is summed: even numbers are not cut. 3 and 1.5 have
 1.09 and .90 times its errors on three tables of the choosing half (bench/LOG.md, 2026-11-30, evening)."""
 LEAST_CORRELATION = 0.8
-"""Between a number of a regression and the one that was summed, under the model, for this to speak for it."""
+"""Between a number of a regression and the one that was summed, under the model, for this to speak for it.
+Not varied."""
 
 
 def find_numbers(schema: Schema, target: str) -> dict[str, Floats]:

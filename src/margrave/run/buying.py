@@ -50,6 +50,10 @@ NUMBERS, MORE_NUMBERS = Fraction(1, 20), Fraction(1, 10)
 """Share of it for sums of products where a target is told, and where `moments` asks for them; chosen on
 tables of the choosing half (bench/LOG.md, 2026-11-30, evening)."""
 
+MOST_NOISE = 1 << 20
+"""Standard deviation of a sum's noise, in rows, up to which sums are bought: so much hides all there is, and
+far more could not be drawn."""
+
 
 def list_dependency_pairs(schema: Schema, public: Collection[str]) -> list[Clique]:
     """The pairs of dependencies declared without a table, each once, in the order of the rules.
@@ -152,9 +156,11 @@ class Buyer:
 
         self._buy_dependencies()
         curator, numbers = self.curator, find_numbers(self.schema, self.target) if share else {}
-        if not numbers:
+        rho = curator.remaining * share
+        # A row's squared norm is at most the number of columns.
+        if not numbers or curator.sigma(rho) * len(numbers) > MOST_NOISE:
             return Bought(*self._run_strategy())
-        with curator.set_aside(curator.remaining * share):
+        with curator.set_aside(rho):
             model, fitter = self._run_strategy()
         if self.ledger.exhausted:  # a stop has cost all that was left
             return Bought(model, fitter)
