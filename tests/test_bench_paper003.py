@@ -34,4 +34,4 @@ def test_the_stored_page_is_made_of_the_stored_results(tmp_path: Path) -> None:
     lines = copied / "results" / "paper003" / "spent.jsonl"
     first = '{"table": "adult", "task": "linear", "epsilon": 0.05, "method": "ssp", "score": 0.0001}\n'
     lines.write_text(first * 30 + lines.read_text(encoding="utf-8"), encoding="utf-8")
-    assert "| Adult 0.05 | 10 to 40 | .0001 |" in write_page(copied, tmp_path / "other.md")
+    assert "| Adult 0.05 | 10 to 50 | .0001 |" in write_page(copied, tmp_path / "other.md")

@@ -235,7 +235,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a release of a key, its sessions left out, and what the command line printed."""
     folder = tmp_path_factory.mktemp("keys")
     rng = np.random.default_rng(0)
-    lines = [[f"k{key:09x}", f"s{key >> 3:09x}"] for key in rng.integers(0, 1 << 34, 2000).tolist()]
+    letters = str.maketrans("0123456789", "klmnopqrst")
+    texts = [f"{key:09x}" for key in rng.integers(0, 1 << 34, 2000).tolist()]
+    lines = [[f"k{text}", f"{text[:4]} {text[4:]}".translate(letters)] for text in texts]
     table = write_csv(folder / "keys.csv", [["key", "session"], *lines])
     outputs = ("--release", folder / "r.margrave", "--report", folder / "r.html", "-o", folder / "s.csv")
     done = call("synthesize", table, "-e", 1, "--method", "independent", *outputs)

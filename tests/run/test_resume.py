@@ -222,7 +222,7 @@ def test_replay_touches_no_row_and_spends_nothing(monkeypatch: pytest.MonkeyPatc
     def no(*args: Any, **more: Any) -> Any:
         raise AssertionError("a row was looked at")
 
-    for name in ("kinds", "histogram", "values", "grids"):
+    for name in ("kinds", "histogram", "value_parts", "grids"):
         monkeypatch.setattr(MemorySource, name, no)
     monkeypatch.setattr(Curator, "_recall_counts", no)
     text = (tmp_path / "run.jsonl").read_bytes()

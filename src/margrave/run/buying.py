@@ -152,10 +152,13 @@ class Buyer:
         Raises:
             BudgetError: As `run_strategy`.
         """
+        self._buy_dependencies()
+        if not share:
+            return Bought(*self._run_strategy())
+        # Loaded here, as most runs are not told a target.
         from margrave.regression.number_sums import centre_numbers, find_numbers
 
-        self._buy_dependencies()
-        curator, numbers = self.curator, find_numbers(self.schema, self.target) if share else {}
+        curator, numbers = self.curator, find_numbers(self.schema, self.target)
         rho = curator.remaining * share
         # A row's squared norm is at most the number of columns.
         if not numbers or curator.sigma(rho) * len(numbers) > MOST_NOISE:
