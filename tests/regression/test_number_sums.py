@@ -189,7 +189,7 @@ def test_what_tables_say_of_a_sum_goes_with_a_residual_as_cell_by_cell() -> None
 
     def look(measurements: Any) -> np.ndarray:
         sums = MeasuredSums(fit.design, PooledTables(released.release.domain, measurements), None)
-        return np.concatenate([sums.residual(gamma)[0], sums.relate(asked, gamma)[0]])
+        return np.concatenate([sums.residual(gamma)[0], sums.tell(asked)[0]])
 
     measured = released.release.measurements
     before, whole = look(measured), np.zeros((fit.design.size + 3, fit.design.size + 3))
@@ -201,7 +201,7 @@ def test_what_tables_say_of_a_sum_goes_with_a_residual_as_cell_by_cell() -> None
             slope = look([*measured[:place], moved, *measured[place + 1 :]]) - before
             whole += float(table.sigmas[cell]) ** 2 * np.outer(slope, slope)
     sums = MeasuredSums(fit.design, PooledTables(released.release.domain, measured), None)
-    _, cross, spread = sums.relate(asked, gamma)
+    cross, (_, spread) = sums.relate(asked, gamma), sums.tell(asked)
     size = fit.design.size
     assert cross == pytest.approx(whole[:size, size:], rel=1e-6, abs=1e-6 * float(np.abs(cross).max()))
     assert spread == pytest.approx(whole[size:, size:], rel=1e-6)

@@ -7,10 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from twin_runs import LookAudit, price_as_one_table
+from twin_runs import LookAudit, count_rules_twice, price_as_one_table
 
-from margrave.engines.counts import Counts
-from margrave.engines.memory import MemorySource
 from margrave.measure.discovery.between import calendar
 from margrave.privacy.unit import Adjacency
 from margrave.schema.constraints.rules import KeyYear
@@ -58,16 +56,6 @@ def test_the_look_loses_no_more_than_it_declares(
     assert found == []
 
 
-def twice(patch: pytest.MonkeyPatch) -> None:
-    """A row in two cells of a table."""
-    true = MemorySource.agreements
-    patch.setattr(
-        MemorySource,
-        "agreements",
-        lambda self, *asked: [Counts(counts.reveal() * 2) for counts in true(self, *asked)],
-    )
-
-
 def by_others(patch: pytest.MonkeyPatch) -> None:
     """What one key's digits are hangs on the keys of other rows: on how many there are."""
     true = KeyYear.read_texts
@@ -91,7 +79,7 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(calendar.Calendar, "find_candidates", find)
 
 
-@pytest.mark.parametrize("fault", [price_as_one_table, twice, by_others, for_nothing])
+@pytest.mark.parametrize("fault", [price_as_one_table, count_rules_twice, by_others, for_nothing])
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     assert AUDIT.run(["a row as all others", "another year in the key"], "add_remove", 0)[1] != []

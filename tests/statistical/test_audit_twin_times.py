@@ -7,12 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from twin_runs import LookAudit
+from twin_runs import LookAudit, count_rules_twice, price_as_one_table
 
-from margrave.engines.counts import Counts
-from margrave.engines.memory import MemorySource
 from margrave.measure.discovery.between.calendar import Calendar
-from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.privacy.unit import Adjacency
 from margrave.schema.constraints.rules import DatePart
 
@@ -59,21 +56,6 @@ def test_the_look_loses_no_more_than_it_declares(adjacency: Adjacency, k: int) -
     assert found == []
 
 
-def too_little(patch: pytest.MonkeyPatch) -> None:
-    """All rules for the price of one."""
-    patch.setattr(Gaussian, "joint", lambda self, tables: self)
-
-
-def twice(patch: pytest.MonkeyPatch) -> None:
-    """A row in two cells of a table."""
-    true = MemorySource.agreements
-    patch.setattr(
-        MemorySource,
-        "agreements",
-        lambda self, *asked: [Counts(counts.reveal() * 2) for counts in true(self, *asked)],
-    )
-
-
 def for_nothing(patch: pytest.MonkeyPatch) -> None:
     """An exact count asked beside the ledger decides what is looked at."""
     true = Calendar.find_candidates
@@ -99,7 +81,7 @@ def periods_for_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Calendar, "find_periods", find)
 
 
-@pytest.mark.parametrize("fault", [too_little, twice, for_nothing, periods_for_nothing])
+@pytest.mark.parametrize("fault", [price_as_one_table, count_rules_twice, for_nothing, periods_for_nothing])
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     assert AUDIT.run(["a row as all others", "an age that is wrong"], "add_remove", 0)[1] != []

@@ -17,6 +17,8 @@ from twin_losses import findings
 from twins import Run, Tape, record, replay
 
 from margrave import Synthesizer
+from margrave.engines.counts import Counts
+from margrave.engines.memory import MemorySource
 from margrave.measure.discovery.between.relations import Relations
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.methods import METHODS
@@ -166,6 +168,16 @@ class LookAudit:
 def price_as_one_table(patch: pytest.MonkeyPatch) -> None:
     """A fault: all tables of a look for the price of one."""
     patch.setattr(Gaussian, "joint", lambda self, tables: self)
+
+
+def count_rules_twice(patch: pytest.MonkeyPatch) -> None:
+    """A fault: a row in two cells of the table of a rule about dates."""
+    true = MemorySource.agreements
+    patch.setattr(
+        MemorySource,
+        "agreements",
+        lambda self, *asked: [Counts(counts.reveal() * 2) for counts in true(self, *asked)],
+    )
 
 
 def count_twice(patch: pytest.MonkeyPatch, counts: Callable[..., bool] = lambda *asked: True) -> None:

@@ -82,7 +82,7 @@ def _sum_weighted(
 ) -> tuple[Floats, Floats, Floats]:
     """Products of two columns' numbers, summed over how a table differs by cells that hold rows of the model.
 
-    See `MeasuredSums.compare`.
+    See `Comparison.compare`.
 
     Args:
         off: Measured less the model's table, shape [codes of one, of the other].
@@ -158,7 +158,7 @@ class Comparison:
             found.beyond[at] = part > 0.0
         return found
 
-    def compare(self, summed: bool = True) -> Differences:
+    def compare(self) -> Differences:
         """How far X'y of noisy tables is from the model's, first by cells that hold rows of the model.
 
         X'y sums numbers a b of a feature's and the target's codes over all cells of their table, most of
@@ -167,23 +167,26 @@ class Comparison:
         away is given back for a model whose cells are wrong in proportion to M a b, as they are, to first
         order, where it has the association of both columns too weak or too strong: the sum is divided by
         that of w M (a b)^2 over that of M (a b)^2. A number of which this has more noise than the plain sum
-        has the plain sum. Where a sum of products was measured beside the table, it is pooled with the plain
-        sum, which like it has no bias, or with the weighted one where that leaves less noise.
-
-        Args:
-            summed: Whether sums count.
+        has the plain sum.
         """
         found = Differences(*np.zeros((5, self.design.size)))
         for part, labels in self.design.parts:
             self._compare_part(found, part, labels)
-        for product in self.beside.of_target() if summed and self.beside is not None else ():
+        return found
+
+    def add_sums(self, found: Differences) -> None:
+        """Pool sums of products that were measured beside the tables with what `compare` found, in place.
+
+        Each is pooled with the plain sum of its table, which like it has no bias, or with the weighted one
+        where that leaves less noise.
+        """
+        for product in () if self.beside is None else self.beside.of_target():
             at = product.places[0]
             some = found.weighted[at], found.weighted_noise[at]
             noise = some[1] + found.rest_noise[at] + 2.0 * found.shared_noise[at]
             pooled = pool_nearer(some, (some[0] + found.rest[at], noise), product)
             found.weighted[at], found.weighted_noise[at] = pooled
             found.rest[at] = found.rest_noise[at] = found.shared_noise[at] = 0.0
-        return found
 
     def _compare_part(self, found: Differences, part: str, labels: Floats) -> None:
         """Add what one column of the target makes of the differences."""

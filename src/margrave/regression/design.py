@@ -140,6 +140,13 @@ class Design:
         return codes, np.sum([own[encoded.column(name)[kept]] for name, own in self.parts], axis=0)
 
 
+def find_shares(model: ModelTables, name: str) -> Floats:
+    """The model's share of each code of a column, shape [codes]; all alike where it has no rows."""
+    ways = np.maximum(model.project((name,)), 0.0)
+    whole = float(ways.sum())
+    return np.asarray(ways / whole if whole > 0.0 else np.full(len(ways), 1.0 / len(ways)))
+
+
 def centre(
     model: ModelTables,
     target: str,
@@ -174,8 +181,7 @@ def centre(
         middle += mean
     matrices, shifts, scales = [], [0.0], [1.0]
     for encoding in encodings:
-        ways = np.maximum(model.project((encoding.column,)), 0.0)
-        shares = ways / ways.sum() if ways.sum() > 0 else np.full(len(ways), 1.0 / len(ways))
+        shares = find_shares(model, encoding.column)
         means = encoding.matrix @ shares if intercept else np.zeros(len(encoding.matrix))
         moved = encoding.matrix - means[:, None]
         spread = np.sqrt(moved**2 @ shares)

@@ -29,13 +29,14 @@ was cut off, in proportion, as of the rest. It is pooled with what the noisy tab
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.regression.design import Design, ModelTables
+from margrave.regression.design import Design, ModelTables, find_shares
 from margrave.regression.encoding import encode_feature
 from margrave.regression.sums import MeasuredSums, TableSum
 from margrave.release import NoisySums
@@ -48,6 +49,11 @@ Floats = NDArray[np.float64]
 CUT = 2.0
 """Standard deviations from its mean within which a number is summed: even numbers are not cut. 3 and 1.5 have
 1.09 and .90 times its errors on three tables of the choosing half (bench/LOG.md, 2026-11-30, evening)."""
+SHRINK = 0.25
+"""Power of the features' largest squared norm by which they are divided, here and by "ssp", for which it was
+measured: of 0, 3/16, 1/4, 5/16 and 3/8 on six tables of the choosing half at five epsilons errors are 1, .66,
+.62, .60 and .61 times those of 0 in the geometric mean, and 1, 1.02, 1.08, 1.26 and 1.53 times at worst
+(bench/LOG.md, 2026-11-30, evening)."""
 LEAST_CORRELATION = 0.8
 """Between a number of a regression and the one that was summed, under the model, for this to speak for it.
 Not varied."""
@@ -84,11 +90,11 @@ def centre_numbers(numbers: dict[str, Floats], model: ModelTables) -> RowNumbers
     """
     matrices, features = [], len(numbers) - 1
     for place, (name, own) in enumerate(numbers.items()):
-        ways = _shares(model, name)
+        ways = find_shares(model, name)
         off = own - float(own @ ways)
         most = CUT * float(np.sqrt(off**2 @ ways))
         off = np.clip(off, -most, most) if most > 0.0 else off
-        scale = features**-0.25 if place < features else 1.0
+        scale = features**-SHRINK if place < features else 1.0
         matrices.append((scale * off / np.abs(off).max())[None, :])
     return RowNumbers(tuple(numbers), tuple(matrices), constant=False)
 
@@ -170,7 +176,16 @@ class SummedTables:
     """
 
     def __init__(self, tables: MeasuredSums, beside: NumberSums) -> None:
-        self._tables, self._beside = tables, beside
+        self._tables = tables
+        self._sums = [one.table for one in beside.products.values()]
+        self._measured = np.array([one.value for one in beside.products.values()])
+        self._variance = beside.variance
+
+    @cached_property
+    def _apart(self) -> tuple[Floats, Floats]:
+        """How far measured sums are from the tables', shape [sums], and its covariance, [sums, sums]."""
+        own, spread = self._tables.tell(self._sums)
+        return self._measured - own, spread + self._variance * np.eye(len(own))
 
     @property
     def missing_pairs(self) -> tuple[Clique, ...]:
@@ -185,10 +200,9 @@ class SummedTables:
     def residual(self, gamma: Floats, labelled: bool = True) -> tuple[Floats, Floats]:
         """As `MeasuredSums.residual`."""
         value, noise = self._tables.residual(gamma, labelled)
-        products = list(self._beside.products.values())
-        own, cross, spread = self._tables.relate([one.table for one in products], gamma, labelled)
-        apart = np.array([one.value for one in products]) - own
-        gain = _solve(spread + self._beside.variance * np.eye(len(own)), cross.T).T
+        apart, spread = self._apart
+        cross = self._tables.relate(self._sums, gamma, labelled)
+        gain = _solve(spread, cross.T).T
         sharper = noise - gain @ cross.T
         return value + gain @ apart, (sharper + sharper.T) / 2.0
 
@@ -241,7 +255,7 @@ class _Column(NamedTuple):
 
 def _find_slope(column: _Column, sums: NoisySums, model: ModelTables) -> float:
     """Of the line of a column's summed numbers that is nearest to a regression's, 0 where none is near."""
-    ways, own, numbers = _shares(model, column.name), _own(sums, column.name), column.numbers
+    ways, own, numbers = find_shares(model, column.name), _own(sums, column.name), column.numbers
     one, other = own - own @ ways, numbers - numbers @ ways
     both, square, whole = (float(ways @ part) for part in (one * other, one**2, other**2))
     near = both**2 >= LEAST_CORRELATION**2 * square * whole > 0.0
@@ -268,13 +282,6 @@ def _compare(columns: tuple[_Column, _Column], slope: float, sums: NoisySums, mo
         off=slope * (value - float(left @ model.project(pair) @ right)),
         noise=(slope * sums.sigma) ** 2,
     )
-
-
-def _shares(model: ModelTables, name: str) -> Floats:
-    """The model's share of each code, shape [codes]; all alike where it has no rows."""
-    ways = np.maximum(model.project((name,)), 0.0)
-    whole = float(ways.sum())
-    return np.asarray(ways / whole if whole > 0.0 else np.full(len(ways), 1.0 / len(ways)))
 
 
 def _own(sums: NoisySums, name: str) -> Floats:

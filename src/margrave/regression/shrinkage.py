@@ -103,7 +103,7 @@ def _move_products(
             [p] each.
     """
     (expected, left), design = follows, compared.design
-    found = compared.compare(summed=False)
+    found = compared.compare()
     plain = found.weighted_noise + found.rest_noise + 2.0 * found.shared_noise
     groups = [slice(0, 1), *map(design.places, range(len(design.names)))]
     sure = np.zeros(design.size, dtype=np.bool_)
@@ -111,7 +111,7 @@ def _move_products(
         noise = float(sharp.variances[own].sum())
         sure[own] = sharp.beyond[own].any() and noise <= MOST_NOISE * float(plain[own].sum())
     if not sure.any():
-        found = compared.compare()
+        compared.add_sums(found)
         plain = found.weighted_noise + found.rest_noise + 2.0 * found.shared_noise
     unsettled = ~sure & (found.weighted_noise > 0.0)
     off = found.weighted - expected

@@ -8,7 +8,7 @@ T_jk the table of columns j and k, X'X has the blocks A_j T_jk A_k', and A_j dia
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, combinations_with_replacement
@@ -215,37 +215,37 @@ class MeasuredSums:
         """The diagonal of the covariance of a residual's noise, shape [p]: far sooner than all of it."""
         return self._variances(self._scores(gamma, True))
 
-    def relate(
-        self, products: Sequence[TableSum], gamma: Floats, labelled: bool = True
-    ) -> tuple[Floats, Floats, Floats]:
-        """What tables of pairs say of sums of products, and how its noise goes with a residual's.
-
-        Args:
-            products: The sums, each of another pair.
-            gamma, labelled: Of the residual.
+    def tell(self, products: Sequence[TableSum]) -> tuple[Floats, Floats]:
+        """What tables say of sums of products, each of another pair, and the covariance of its noise.
 
         Returns:
-            The sums, shape [products]; covariances of the residual's noise with theirs, [p, products]; and
-            theirs with each other, [products, products].
+            The sums, shape [products], and [products, products].
         """
         values = np.array([one.left @ self._pooled(one.u, one.w) @ one.right for one in products])
-        cross, spread = np.zeros((self._design.size, len(products))), np.zeros((len(products),) * 2)
-        at, rows = {(one.u, one.w): k for k, one in enumerate(products)}, self._rows()
-        for part, fields in self._fields(self._scores(gamma, labelled)):
-            own = {at[pair]: (pair, weights) for pair, weights in part.weights.items() if pair in at}
-            cells = {
-                k: part.spread(products[k].left[None], u)[0]
-                * part.spread(products[k].right[None], w)[0]
-                * weights
-                for k, ((u, w), weights) in own.items()
-            }
+        spread, placed = np.zeros((len(products), len(products))), _place_products(products)
+        for part in self._noise_parts():
+            cells = part.spread_products(placed)
             for k, field in cells.items():
                 noise = part.variances * field
-                for u, other in fields.items():
-                    cross[rows[u][0], k] += rows[u][1] @ part.collapse(noise * other, u, u)
                 for also, second in cells.items():
                     spread[k, also] += float((noise * second).sum())
-        return values, cross, spread
+        return values, spread
+
+    def relate(self, products: Sequence[TableSum], gamma: Floats, labelled: bool = True) -> Floats:
+        """Covariances of a residual's noise with that of what `tell` tells: shape [p, products].
+
+        Args:
+            products: As of `tell`.
+            gamma, labelled: Of the residual.
+        """
+        found, rows = np.zeros((self._design.size, len(products))), self._rows()
+        placed = _place_products(products)
+        for part, fields in self._fields(self._scores(gamma, labelled)):
+            for k, field in part.spread_products(placed).items():
+                noise = part.variances * field
+                for u, other in fields.items():
+                    found[rows[u][0], k] += rows[u][1] @ part.collapse(noise * other, u, u)
+        return found
 
     def label_sums(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """b, shape [p]; the variances of its noise, shape [p]; and which of it noisy tables hold."""
@@ -373,6 +373,11 @@ class MeasuredSums:
         return np.asarray(np.triu(found) + np.triu(found, 1).T)
 
 
+def _place_products(products: Sequence[TableSum]) -> dict[tuple[int, int], tuple[int, TableSum]]:
+    """The place of each sum, and the sum, by its columns."""
+    return {(one.u, one.w): (k, one) for k, one in enumerate(products)}
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """What one measured table adds to sums.
@@ -392,6 +397,17 @@ class _Part:
     def spread(self, scores: Floats, column: int) -> Floats:
         """Numbers of a column's codes, [n, codes], along the table's axes: [n, 1 or codes of each]."""
         return scores.reshape(len(scores), *self.shapes[column])
+
+    def spread_products(self, products: Mapping[tuple[int, int], tuple[int, TableSum]]) -> dict[int, Floats]:
+        """What each cell counts for in the sums of products that the table tells, by their places.
+
+        products: The place of each, and the sum, by its columns.
+        """
+        told = [(products[pair], weights) for pair, weights in self.weights.items() if pair in products]
+        return {
+            k: self.spread(one.left[None], one.u)[0] * self.spread(one.right[None], one.w)[0] * weights
+            for (k, one), weights in told
+        }
 
     def collapse(self, cells: Floats, u: int, w: int) -> Floats:
         """Sums over all but the columns u and w, u <= w: shape [codes of u, codes of w].

@@ -32,6 +32,7 @@ from margrave.privacy.accounting.renyi import (
 from margrave.privacy.ledger.ledger import split
 from margrave.privacy.unit import Neighbours
 from margrave.regression.encoding import Encoding
+from margrave.regression.number_sums import SHRINK
 from margrave.regression.perturbed import PerturbedFit, fit_statistics, fit_sums
 from margrave.schema.features import RowNumbers
 
@@ -40,12 +41,6 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
-
-SHRINK = 0.25
-"""Power of the features' largest squared norm by which "ssp" divides them, as sums beside tables are
-(`margrave.regression.number_sums`). Of 0, 3/16, 1/4, 5/16 and 3/8 on six tables of the choosing half at five
-epsilons errors are 1, .66, .62, .60 and .61 times those of 0 in the geometric mean, and 1, 1.02, 1.08, 1.26
-and 1.53 times at worst (bench/LOG.md, 2026-11-30, evening)."""
 
 
 @dataclass(frozen=True, slots=True)
