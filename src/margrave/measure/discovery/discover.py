@@ -192,8 +192,11 @@ def searches_values(schema: Schema, public: Collection[str] = ()) -> bool:
     return any("values" in needs(column) for column in schema.columns if column.name not in public)
 
 
-PAIR_CELL = 2.5
-"""Noise standard deviations of rows that a cell of two columns should have in the mean: bench/LOG.md."""
+PAIR_CELL, FEW_BINS, FEW_CELL = 2.5, 32, 0.4
+"""Noise standard deviations of rows that a cell of two columns should have in the mean, and as many where
+columns have FEW_BINS bins at most. Models smooth what is noisy, so that such cells tell them more than
+coarser ones do; with 0.1 rank correlations of tables of many numbers fall. Chosen on 20 tables that
+bench/LOG.md names, 2026-11-30."""
 AFTER = Fraction(2, 3)
 """Share of rho that is left for such tables."""
 MIN_BINS, MAX_BINS = 4, 512
@@ -201,7 +204,8 @@ MIN_BINS, MAX_BINS = 4, 512
 
 
 def bins_for(rows: float, columns: int, total: Fraction, sigma: Callable[[Fraction], float]) -> int:
-    """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell in the mean.
+    """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell in the mean, or FEW_CELL
+    if that leaves no more than FEW_BINS bins.
 
     The noise is that of all pairs of columns, measured with the rho that is not discovery's. Finer bins would
     only hide how columns depend on each other; values inside a bin are drawn as finely as they were seen.
@@ -216,7 +220,8 @@ def bins_for(rows: float, columns: int, total: Fraction, sigma: Callable[[Fracti
         return MAX_BINS
     # What a marginal of two columns would have if all pairs shared what is left of rho.
     deviation = sigma(total * AFTER / Fraction(columns * (columns - 1), 2))
-    return int(min(max(math.sqrt(rows / (PAIR_CELL * deviation)), MIN_BINS), MAX_BINS))
+    few = min(math.sqrt(rows / (FEW_CELL * deviation)), FEW_BINS)
+    return int(min(max(math.sqrt(rows / (PAIR_CELL * deviation)), few, MIN_BINS), MAX_BINS))
 
 
 class Discovery:
