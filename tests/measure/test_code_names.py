@@ -54,7 +54,7 @@ def places(tmp_path: Path) -> Path:
 
 
 def test_numbers_that_are_codes_go_with_their_names(tmp_path: Path) -> None:
-    synthesis = Synthesizer("auto", epsilon=3.0, delta=1e-9, not_private_test_seed=0).fit(places(tmp_path))
+    synthesis = Synthesizer("auto", epsilon=3.0, delta=1e-9, not_private_test_seed=1).fit(places(tmp_path))
     assert isinstance(synthesis.schema["loc_id"], Categorical)
     assert isinstance(synthesis.schema["age"], Integer)
     made = synthesis.sample_arrow(rng=0).to_pydict()
