@@ -1,7 +1,7 @@
 """How often intervals of regressions, counts, means, shares and quantiles from a release hold the truth.
 
     python bench/runs/regression_coverage.py [--releases 400] [--rows 4000] [--epsilon 0.1 1 2] [--seed 0]
-        [--kinds linear logistic poisson quantities]
+        [--kinds linear logistic poisson quantities] [--sums 0.05]
 
 A made population of five columns of few codes, of which every truth is known exactly. Each release has
 fresh rows, noisy tables of all pairs under Gaussian noise for (epsilon, 1e-5) with add/remove adjacency, and
@@ -12,16 +12,17 @@ share of exact confidence sets that hold the truth; and how many coefficients th
 "naive" is the share in which sex is called significant by an ordinary logistic regression of as many
 synthetic rows, which takes them for real ones. "quantities" are a line each: counts are all cells of age by
 ward, means those of pay, shares those of ill, quantiles the median and the 9th decile of pay, all of all rows
-and by sex, and differences are those of men and women.
+and by sex, and differences are those of men and women. With `--sums` this share of rho buys sums of products
+of the columns of numbers, with the regression's target among them, as a run that is told a target does.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ from margrave.models.pgm.fitter import PGM
 from margrave.privacy.accounting.accountants import GDP
 from margrave.privacy.unit import Neighbours
 from margrave.regression import linear, logistic, poisson
-from margrave.release import Guarantee, NoisyMarginal, Release
+from margrave.regression.number_sums import centre_numbers, find_numbers
+from margrave.release import Guarantee, NoisyMarginal, NoisySums, Release
 from margrave.run.synthesis import Synthesis
 
 Floats = NDArray[np.float64]
@@ -80,13 +82,20 @@ def true_coefficients(cells: Floats, kind: str) -> Floats:
 
 
 def release_of(
-    counts: Floats, epsilon: float, rng: np.random.Generator, fitter: PGM | Independent | None = None
+    counts: Floats,
+    epsilon: float,
+    rng: np.random.Generator,
+    fitter: PGM | Independent | None = None,
+    share: float = 0.0,
 ) -> Synthesis:
-    """All pairs with Gaussian noise for (epsilon, DELTA), and a model, the graphical one by default."""
+    """All pairs with Gaussian noise for (epsilon, DELTA), and a model, the graphical one by default.
+
+    A share of rho is left for `add_sums`.
+    """
     names = SCHEMA.names
     pairs = list(combinations(range(len(names)), 2))
     mu = float((2 * GDP().total(epsilon, Fraction(DELTA))) ** 0.5)
-    sigma = len(pairs) ** 0.5 / mu
+    sigma = (len(pairs) / (1.0 - share)) ** 0.5 / mu
     measurements = []
     for j, k in pairs:
         table = counts.sum(axis=tuple(axis for axis in range(len(names)) if axis not in (j, k)))
@@ -99,6 +108,31 @@ def release_of(
         SCHEMA, tuple(measurements), guarantee, (), "pairs", fitter.name, model.state(), model.total
     )
     return Synthesis(release, model)
+
+
+def add_sums(
+    synthesis: Synthesis, counts: Floats, target: str, share: float, rng: np.random.Generator
+) -> Synthesis:
+    """The release with sums of products, the target's among them, that a share of its rho has bought.
+
+    The noise is that of `margrave.measure.mechanisms.regression.sums`, but for whole steps.
+    """
+    numbers = centre_numbers(find_numbers(SCHEMA, target), synthesis.model)
+    places = [SCHEMA.names.index(name) for name in numbers.names]
+    own = [matrix[0] for matrix in numbers.numbers]
+    sums = np.zeros((len(places),) * 2)
+    for j, k in combinations_with_replacement(range(len(places)), 2):
+        table = counts.sum(axis=tuple(axis for axis in range(5) if axis not in (places[j], places[k])))
+        if j == k:
+            sums[j, j] = table @ own[j] ** 2
+        else:
+            sums[j, k] = sums[k, j] = own[j] @ (table if places[j] < places[k] else table.T) @ own[k]
+    squared = sum(float((one**2).max()) for one in own)
+    sigma = squared / (2.0 * (share * synthesis.release.guarantee.rho) ** 0.5)
+    noise = np.triu(sigma * rng.standard_normal(sums.shape), 1)
+    noise += noise.T + np.diag(1.5 * sigma * rng.standard_normal(len(sums)))
+    bought = NoisySums(numbers, sums + noise, sigma, 1.5 * sigma)
+    return Synthesis(replace(synthesis.release, sums=bought), synthesis.model)
 
 
 @dataclass
@@ -125,20 +159,27 @@ KINDS = {"linear": (linear, "pay"), "logistic": (logistic, "ill"), "poisson": (p
 
 
 def measure_coverage(
-    releases: int, rows: int, epsilon: float, rng: np.random.Generator, kinds: Sequence[str] = tuple(KINDS)
+    releases: int,
+    rows: int,
+    epsilon: float,
+    rng: np.random.Generator,
+    kinds: Sequence[str] = tuple(KINDS),
+    share: float = 0.0,
 ) -> dict[tuple[str, str], Tally]:
-    """Tallies by kind of regression or quantity, and by what intervals are for."""
+    """Tallies by kind of regression or quantity, and by what intervals are for; `add_sums` gets a share."""
     cells, tallies = population(), dict[tuple[str, str], Tally]()
     fitter = Independent() if set(kinds) == {"quantities"} else None  # no model is looked at
     for _ in range(releases):
         counts = rng.multinomial(rows, cells.ravel()).reshape(cells.shape).astype(float)
-        synthesis = release_of(counts, epsilon, rng, fitter)
+        synthesis = release_of(counts, epsilon, rng, fitter, share)
+        targets = {KINDS[kind][1] for kind in kinds if kind in KINDS} if share else set()
+        summed = {target: add_sums(synthesis, counts, target, share, rng) for target in sorted(targets)}
         for of in ("table", "population"):
             truth = counts if of == "table" else cells
             options: Any = {"features": FEATURES, "of": of, "reference": {"ward": "a", "sex": "False"}}
             for kind in (kind for kind in kinds if kind in KINDS):
                 call, target = KINDS[kind]
-                found = call(synthesis, target, rng=rng, **options)
+                found = call(summed.get(target, synthesis), target, rng=rng, **options)
                 tallies.setdefault((kind, of), Tally()).add(found, true_coefficients(truth, kind))
             if "quantities" in kinds:
                 for name, held in check_quantities(synthesis, truth, of):
@@ -201,10 +242,11 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0, 2.0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS, "quantities"], default=[*KINDS, "quantities"])
+    parser.add_argument("--sums", type=float, default=0.0)
     asked = parser.parse_args()
     rng = np.random.default_rng(asked.seed)
     for epsilon in asked.epsilon:
-        tallies = measure_coverage(asked.releases, asked.rows, epsilon, rng, asked.kinds)
+        tallies = measure_coverage(asked.releases, asked.rows, epsilon, rng, asked.kinds, asked.sums)
         for (kind, of), tally in tallies.items():
             said = f"epsilon {epsilon:g} {kind:25} {of:10} covered {np.mean(tally.covered):.3f}"
             if of == "population" and tally.significant:

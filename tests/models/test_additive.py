@@ -64,6 +64,46 @@ def test_the_gradient_is_that_of_the_value(width):
     assert dual.gap(gradient) == pytest.approx(max(spread[a:b].sum() for a, b in ((0, 3), (3, 8), (8, 9))))
 
 
+@pytest.mark.parametrize("width", [2, 3])
+def test_the_diagonal_of_a_large_hessian_is_its_own(width, monkeypatch):
+    monkeypatch.setattr(additive_dual, "MOST_BENT", 0)
+    rng = np.random.default_rng(5)
+    codes = np.stack([rng.integers(0, 3, 50), rng.integers(3, 8, 50), np.full(50, 8)], axis=1)
+    table, ridge = rng.normal(0, 0.2, (9, width)), rng.uniform(0.01, 0.1, (9, width))
+    bonds = rng.uniform(0.01, 0.1, (8, width))
+    bonds[[2, 7]] = 0.0
+    shares = np.bincount(codes.ravel(), minlength=9) / len(codes)
+    dual = Dual(codes.astype(np.int32), shares, [0, 3, 8], table, ridge, bonds)
+    at = rng.normal(0, 1, 9 * width)
+    steps = 1e-5 * np.eye(len(at))
+    # A bond counts for one of its two lines as if the other did not move with it.
+    diagonal = [(dual(at + s)[1] - dual(at - s)[1])[i] / 2e-5 for i, s in enumerate(steps)]
+    dual.bend(at)
+    np.testing.assert_allclose(dual.solved(np.ones(len(at))), 1.0 / np.array(diagonal), rtol=1e-6)
+
+
+def test_a_target_that_another_column_determines_takes_few_steps():
+    rng = np.random.default_rng(6)
+    names, rows = "abcdefghij", 20_000
+    sizes = (16, *[42] * 9)
+    domain = Domain((*names, "y"), (*sizes, 16), (0,) * 11)
+    columns = {name: rng.integers(0, size, rows) for name, size in zip(names, sizes, strict=True)}
+    for name in "bcd":
+        columns[name] = (columns[name] // 2 + columns["a"]) % 42
+    y = columns["a"]
+    tables = [Pooled(("y",), np.bincount(y, minlength=16).astype(float), np.full(16, 3.0))]
+    for name, size in zip(names, sizes, strict=True):
+        counts = np.bincount(columns[name] * 16 + y, minlength=size * 16).reshape(size, 16)
+        tables.append(
+            Pooled((name, "y"), counts + rng.normal(0, 3.0, counts.shape), np.full(counts.shape, 3.0))
+        )
+    found = fit_additive(domain, "y", tables, float(rows), columns, tolerance=3e-4)
+    assert found.converged
+    # As if all rows that share a code had one conditional it takes 60.
+    assert found.iterations <= 40
+    assert (found.probabilities(columns)[np.arange(rows), y] > 0.9).mean() > 0.95
+
+
 def test_shares_of_two_codes_are_those_of_one_row_at_a_time():
     _, columns, truth = world(2)
     codes = truth._lines(columns)[:133]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 import margrave as mg
 from margrave.regression import linear, shrinkage
+from margrave.regression.comparison import Comparison
 from margrave.regression.shrinkage import NO_SIGNAL, estimate_shares
 
 Floats = NDArray[np.float64]
@@ -192,3 +194,23 @@ def test_a_nearest_table_stands_for_a_feature_where_it_has_half_of_the_noise_at_
     wide = dataclasses.replace(sharp, variances=np.full_like(sharp.variances, 0.6 * float(noise.max())))
     moved, _ = shrinkage._move_products(comparison_of(fit, release), wide, follows)
     assert moved[own] != pytest.approx(sharp.moved[own], rel=1e-3)
+
+
+@pytest.mark.parametrize("determined", [True, False])
+def test_sums_are_left_out_where_one_feature_determines_the_target(
+    determined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    age, rank, other = np.random.default_rng(0).integers(0, CODES, (3, ROWS))
+    pay = age if determined else np.where(other < 2, age, other)
+    release = release_of(
+        np.random.default_rng(1), counts_of(SCHEMA, {"age": age, "rank": rank, "pay": pay}), 0.0, PAIRS, 20.0
+    )
+    fit = linear(release, "pay", source="both").fit
+    compared, calls = comparison_of(fit, release), list[Any]()
+    sharp = compared.sharpen()
+    exact = 1.0 if determined else np.corrcoef(age, pay)[0, 1] ** 2
+    assert sharp.explained == pytest.approx(exact, abs=0.1)
+    monkeypatch.setattr(Comparison, "add_sums", lambda self, found: calls.append(found))
+    unsure = dataclasses.replace(sharp, beyond=np.zeros_like(sharp.beyond))
+    shrinkage._move_products(compared, unsure, (np.zeros(fit.design.size), np.zeros(fit.design.size)))
+    assert bool(calls) != determined

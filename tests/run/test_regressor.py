@@ -99,6 +99,81 @@ def test_the_covariance_and_the_intervals_are_those_of_simulated_noise() -> None
     assert 0.93 <= np.mean(exactly) <= 0.97
 
 
+def _levelled(rng: np.random.Generator) -> tuple[RowNumbers, Any]:
+    """A constant, four levels of a column beside a reference, a number and a label; 2,000 rows of them."""
+    numbers = RowNumbers(("ward", "age", "pay"), (np.eye(5)[1:], np.linspace(-1, 1, 9)[None], np.eye(2)[1:]))
+    ward, age = rng.integers(0, 5, 2000), rng.integers(0, 9, 2000)
+    pay = (rng.random(2000) < 0.2 + 0.1 * ward + 0.02 * age).astype(int)
+    parts = [np.ones((2000, 1))]
+    codes = (ward, age, pay)
+    parts += [matrix.T[column] for matrix, column in zip(numbers.numbers, codes, strict=True)]
+    return numbers, np.hstack(parts)
+
+
+def test_products_of_levels_of_one_column_have_no_noise() -> None:
+    rng = np.random.default_rng(3)
+    numbers, rows = _levelled(rng)
+    exact = rows.T @ rows
+    truth = np.linalg.solve(exact[:-1, :-1], exact[:-1, -1])
+    residuals, covered, exactly = [], [], []
+    for _ in range(3000):
+        noise = np.triu(4.0 * rng.standard_normal(exact.shape), 1)
+        noise = noise + noise.T + np.diag(6.0 * rng.standard_normal(len(exact)))
+        fit = fit_sums(NoisySums(numbers, exact + noise, 4.0, 6.0))
+        assert fit.products is not None
+        residuals.append(fit.products.labelled - fit.products.crossed @ truth)
+        covered.append(np.abs(fit.unbiased - truth) <= fit.half_widths(np.eye(6), 0.95))
+        exactly.append(fit.p_value(truth) >= 0.05)
+    levels = fit.products.crossed[1:5, 1:5]
+    assert (levels[~np.eye(4, dtype=bool)] == 0.0).all()
+    assert (levels[np.eye(4, dtype=bool)] != 0.0).all()
+    assert (fit.products.crossed[0] != 0.0).all()
+    wanted = residual_noise(fit.products, truth)
+    scale = np.sqrt(np.outer(np.diag(wanted), np.diag(wanted)))
+    assert np.abs((np.cov(np.asarray(residuals).T) - wanted) / scale).max() < 0.1
+    assert 0.93 <= np.mean(covered) <= 0.97
+    assert 0.93 <= np.mean(exactly) <= 0.97
+
+
+def test_split_noise_chooses_better_than_one_ridge_for_all() -> None:
+    rng = np.random.default_rng(4)
+    ratios = []
+    for size, sigma in ((0.02, 60.0), (1.0, 15.0)):  # coefficients that are nearly nothing, and clear ones
+        rows = rng.uniform(-1, 1, (4000, 21))
+        rows[:, -1] = rows[:, :5] @ np.full(5, size / 2.0) + rng.uniform(-0.5, 0.5, 4000)
+        exact = rows.T @ rows
+        crossed = exact[:-1, :-1]
+        truth = np.linalg.solve(crossed, exact[:-1, -1])
+        for _ in range(40):
+            sums = _sums(exact, sigma, rng)
+            values, vectors = np.linalg.eigh(sums.values[:-1, :-1])
+            steady = np.maximum(values, 0.0) + sigma * 20**0.5
+            plain = (vectors / steady) @ vectors.T @ sums.values[:-1, -1] - truth
+            found = fit_sums(sums).estimates - truth
+            ratios.append(np.log((found @ crossed @ found) / (plain @ crossed @ plain)))
+    assert np.exp(np.mean(ratios[:40])) < 0.8
+    assert np.exp(np.mean(ratios[40:])) < 0.9
+
+
+def test_two_levels_are_as_far_apart_as_numbers_where_there_is_an_intercept() -> None:
+    schema = mg.Schema(
+        (
+            mg.Boolean(name="ill", missing=False),
+            mg.Integer(name="pay", lower=0, upper=8, bins=9, missing=False),
+        )
+    )
+    for intercept, least in ((True, -1.0), (False, 0.0)):
+        regressor = Regressor(target="pay", schema=schema, intercept=intercept, epsilon=1.0)
+        scaling = regressor.encode(schema)
+        assert scaling.numbers.numbers[0].ravel().tolist() == [least, 1.0]
+        ill = np.arange(1000) % 3 == 0
+        table = pa.table({"ill": ill, "pay": np.where(ill, 5, 2)})
+        exact = Regressor(target="pay", schema=schema, intercept=intercept, epsilon=1e7).fit(table)
+        wanted = [2.0, 3.0] if intercept else [5.0]
+        assert exact.estimates == pytest.approx(wanted, abs=0.05)
+        assert exact.unbiased == pytest.approx(wanted, abs=0.05)
+
+
 def test_what_noise_hides_has_no_interval() -> None:
     rng = np.random.default_rng(2)
     rows = rng.uniform(-1, 1, (2000, 3))

@@ -7,7 +7,7 @@ alone (`margrave.regression.sums`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -35,11 +35,13 @@ class Sharpened:
         moved: How far X'y is to move from the model's, shape [p].
         variances: Of the noise of X'y if cells that turn out empty have none, shape [p].
         beyond: Whether the feature's table says more than the model, shape [p].
+        explained: The largest share of the target's variance that the codes of one feature explain.
     """
 
     moved: Floats
     variances: Floats
     beyond: NDArray[np.bool_]
+    explained: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,15 @@ def _sum_weighted(
     )
 
 
+def _explain(shares: Floats, labels: Floats) -> float:
+    """The share of the labels' variance between the lines of a distribution, shape [codes, labels]."""
+    lines, mean = shares.sum(axis=1), float(shares.sum(axis=0) @ labels)
+    whole = float(shares.sum(axis=0) @ labels**2) - mean**2
+    sums = shares @ labels
+    between = float((sums**2 / np.where(lines > 0.0, lines, 1.0)).sum()) - mean**2
+    return between / whole if whole > 0.0 else 0.0
+
+
 class Comparison:
     """What was measured against the model.
 
@@ -144,9 +155,11 @@ class Comparison:
             return found  # no table is of the target alone
         held = [j for j, name in enumerate(design.names) if self._tables.holds((name, design.target))]
         cliques: list[Clique] = [(design.names[j], design.target) for j in held]
+        explained = 0.0
         for j, clique, own in zip(held, cliques, self.model.project_many(cliques), strict=True):
             measured, spread = self._tables.table(clique), self._tables.variances(clique)
             nearest = project_simplex(measured.ravel() / total, spread.ravel() / total**2)
+            explained = max(explained, _explain(nearest.reshape(own.shape), design.labels))
             inside = (nearest > 0.0).reshape(own.shape)
             apart = total * nearest.reshape(own.shape) - own
             gain = float(((measured - own) * apart / spread).sum()) - (float(inside.sum()) - 1.0)
@@ -156,7 +169,7 @@ class Comparison:
             found.moved[at] = part * (matrix @ (apart @ design.labels))
             found.variances[at] = matrix**2 @ (np.where(inside, spread, 0.0) @ design.labels**2)
             found.beyond[at] = part > 0.0
-        return found
+        return replace(found, explained=explained)
 
     def compare(self) -> Differences:
         """How far X'y of noisy tables is from the model's, first by cells that hold rows of the model.

@@ -41,6 +41,11 @@ MOST_NOISE = 0.5
 With all features that are sharpened in place of these errors of the choosing half were 3 % larger, with none
 those of Adult, where one column determines the target, twice as large (bench/LOG.md, 2026-11-26)."""
 
+DETERMINED = 0.9
+"""Share of the target's variance that one feature explains alone from which it determines the target. On
+tables of the choosing half the largest is .05 to .81 where sums help (.97 in one release of forty), and .98
+to 1 on claims-a, where they do not; not varied (bench/LOG.md, 2026-11-30, late)."""
+
 
 def move_coefficients(
     compared: Comparison,
@@ -93,9 +98,9 @@ def _move_products(
 ) -> tuple[Floats, Floats]:
     """How far X'y moves, shape [p], and the variances of its noise, 0 where nothing was measured, [p].
 
-    Where one feature's nearest table stands for it, as where it determines the target, sums of products are
-    left out: what numbers explain beyond that is next to nothing, and sums would hold their coefficients
-    where the model has them (bench/LOG.md, 2026-11-30, evening).
+    Where one feature determines the target, by its nearest table, sums of products are left out: what numbers
+    explain beyond that is next to nothing, and sums would hold their coefficients where the model has them
+    (bench/LOG.md, 2026-11-30, evening and late).
 
     Args:
         compared, sharp: As of `move_coefficients`.
@@ -110,7 +115,7 @@ def _move_products(
     for own in groups:
         noise = float(sharp.variances[own].sum())
         sure[own] = sharp.beyond[own].any() and noise <= MOST_NOISE * float(plain[own].sum())
-    if not sure.any():
+    if not sure.any() and sharp.explained < DETERMINED:
         compared.add_sums(found)
         plain = found.weighted_noise + found.rest_noise + 2.0 * found.shared_noise
     unsettled = ~sure & (found.weighted_noise > 0.0)

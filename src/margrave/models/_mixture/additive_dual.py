@@ -53,6 +53,7 @@ class Dual:
         self.rows, self.width = len(codes), ridge.shape[1]
         self.means = np.zeros_like(table)
         self._inverse: Floats | None = None
+        self._diagonal = ridge
         self._tight: Floats = np.empty((0, 0, 0))
 
     def __call__(self, at: Floats) -> tuple[float, Floats]:
@@ -82,7 +83,7 @@ class Dual:
         return value, (self.means - self.table + pull).ravel()
 
     def bend(self, at: Floats) -> None:
-        """Look at the Hessian at a point, over some of the rows, for `solved`; not where it is large.
+        """Look at the Hessian at a point, over some of the rows, for `solved`; its diagonal if it is large.
 
         The rows' part and the bonds' bend with the differences of a line's potentials from its first alone:
         by A, the mean over rows of x x' times diag(p) - p p' plus a chain of K. So the Hessian is
@@ -91,6 +92,7 @@ class Dual:
         """
         lines, free = len(self.ridge), self.width - 1
         if not 0 < lines * free <= MOST_BENT:
+            self._bend_diagonal(at.reshape(self.ridge.shape))
             return
         some = np.ascontiguousarray(self.codes[:: max(1, self.rows // LOOKED)])  # one compiled signature
         bent = np.zeros((lines, lines, free, free))
@@ -114,25 +116,29 @@ class Dual:
         size = lines * free
         self._inverse = np.linalg.inv(bent.transpose(0, 2, 1, 3).reshape(size, size))
 
-    def solved(self, vector: Floats) -> Floats:
-        """About the inverse of the Hessian times a vector.
+    def _bend_diagonal(self, theta: Floats) -> None:
+        """The Hessian's diagonal, over all rows.
 
-        Where there is no look at it, as if all rows that share a code had one conditional.
+        Rows that share a code may have very different conditionals: where another column determines the
+        target, all of them are nearly 0 or 1, and nothing bends.
         """
+        bent = np.zeros_like(theta)
+        _add_bent(self.codes, theta, bent)
+        # The diagonal of E B E, E taking a difference's mean over y away and B the bonds of a line.
+        held = (1.0 - 2.0 / self.width) * self.bonds + self.bonds.sum(axis=1, keepdims=True) / self.width**2
+        self._diagonal = bent / self.rows + self.ridge
+        self._diagonal[1:] += held
+        self._diagonal[:-1] += held
+
+    def solved(self, vector: Floats) -> Floats:
+        """About the inverse of the Hessian times a vector; `bend` has looked at it before."""
         if self._inverse is not None:
             pulled = vector.reshape(self.ridge.shape) / self.ridge
             wanted = self._invert_bend(pulled[:, 1:] - pulled[:, :1])
             moved = wanted - self._invert_bend((self._inverse @ wanted.ravel()).reshape(wanted.shape))
             back = np.concatenate([-moved.sum(axis=1, keepdims=True), moved], axis=1)
             return np.asarray((pulled - back / self.ridge).ravel())
-        shares = np.maximum(self.shares, 1e-300)[:, None]
-        diagonal: Floats = self.means * (1.0 - self.means / shares) + self.ridge
-        # A bond's second derivative by one potential is 1 - 1 / K of it, as each difference loses its mean
-        # over y.
-        held = (1.0 - 1.0 / self.width) * self.bonds
-        diagonal[1:] += held
-        diagonal[:-1] += held
-        return np.asarray(vector / diagonal.ravel())
+        return np.asarray(vector / self._diagonal.ravel())
 
     def _invert_bend(self, differences: Floats) -> Floats:
         """D^-1 of `bend` times differences, shape [lines, codes - 1]."""
@@ -187,6 +193,22 @@ def _general(codes: Ints, theta: Floats, means: Floats) -> float:
             for y in range(width):
                 line[y] += shares[y]
     return total
+
+
+@compile_summing
+def _add_bent(codes: Ints, theta: Floats, bent: Floats) -> None:
+    """Add p (1 - p) of each row to its lines."""
+    rows, tables = codes.shape
+    width = theta.shape[1]
+    shares = np.empty(width)
+    for row in range(rows):
+        _soften(codes[row], theta, shares)
+        for y in range(width):
+            shares[y] *= 1.0 - shares[y]
+        for j in range(tables):
+            line = bent[codes[row, j]]
+            for y in range(width):
+                line[y] += shares[y]
 
 
 @compile_kernel

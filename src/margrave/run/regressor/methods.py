@@ -94,6 +94,22 @@ class Scaling:
         found = np.asarray(shifts), np.asarray(scales)
         return cls(kind, tuple(encodings), labels, meaning, numbers, *found)
 
+    def centre(self) -> Scaling:
+        """With columns of one number from -1 to 1, two levels among them, where there is an intercept."""
+        if not self.numbers.constant:
+            return self
+        shifts, scales, matrices = self.shifts.copy(), self.scales.copy(), list(self.numbers.numbers)
+        start = 0
+        for place, matrix in enumerate(matrices[:-1]):
+            middle, half = (matrix.max() + matrix.min()) / 2.0, np.ptp(matrix) / 2.0
+            if len(matrix) == 1 and half > 0.0:
+                matrices[place] = (matrix - middle) / half
+                shifts[start] += middle * scales[start]
+                scales[start] *= half
+            start += len(matrix)
+        numbers = RowNumbers(self.numbers.names, tuple(matrices), self.numbers.constant)
+        return replace(self, numbers=numbers, shifts=shifts, scales=scales)
+
     def shrink(self, factor: float) -> Scaling:
         """With the numbers of the features multiplied by a factor of at most 1."""
         *features, label = self.numbers.numbers
@@ -185,6 +201,7 @@ class SSP(Spending):
         Z'Z has noise in proportion to the squared norm of a row. With smaller features X'y has less noise
         over its size, and X'X has more, which counts for less.
         """
+        scaling = scaling.centre()
         features = scaling.numbers.numbers[:-1]
         largest = sum(float((matrix**2).sum(axis=0).max()) for matrix in features)
         return scaling.shrink(largest**-SHRINK) if largest > 1.0 else scaling
@@ -351,7 +368,7 @@ class ObjPert(Spending):
 class NoisyNewton(Spending):
     """Logistic regression by a few Newton steps, each with noise on the gradient and on the curvature.
 
-    The ridge is that of `SSP`: half of the edge of the curvature's noise, in the objective from the first
+    The ridge is half of the edge of the curvature's noise, in the objective from the first
     step. Gradient and curvature of each step have a half of the step's rho, and steps have alike.
 
     Args:
