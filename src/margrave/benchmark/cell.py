@@ -22,6 +22,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -254,11 +255,11 @@ def _run_margrave(
 
 def _split_discovery(schema: Schema | None, columns: Schema, share: float) -> float:
     """The `discovery` of `Synthesizer` with which columns that are not known get a share of rho in all."""
-    from margrave.measure.discovery.discover import open_share
+    from margrave.measure.discovery.discover import open_part
 
     every = len(columns.attributes)
-    asked = float(every) if schema is None else float(sum(map(open_share, schema.attributes)))
-    return share * every / asked if asked else share
+    part = Fraction(1) if schema is None else open_part(schema.attributes, every)
+    return float(share / part) if part else share
 
 
 def _make_unit(owner: str, max_rows: int) -> Unit | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import platform
-from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -480,13 +479,12 @@ class Synthesizer:
         )
 
     def discovery_share(self, schema: Schema) -> Fraction:
-        """The share of rho for discovery, in proportion to what the columns leave open."""
-        from margrave.measure.discovery.discover import open_share
+        """The share of rho for discovery: all of it where nothing is known, less the less is left open."""
+        from margrave.measure.discovery.discover import open_part
 
         public = self.neighbours.public  # read exactly, for nothing
-        alike = Counter(open_share(c) for c in schema.attributes if c.name not in public)
-        asked = sum((share * columns for share, columns in alike.items()), Fraction(0))
-        return self.discovery * asked / max(len(schema.attributes), 1)
+        left = [column for column in schema.attributes if column.name not in public]
+        return self.discovery * open_part(left, len(schema.attributes))
 
     def promise(self, ledger: Ledger) -> Guarantee:
         """What a release under this ledger promises."""
