@@ -18,7 +18,7 @@ from margrave.errors import InputError
 from margrave.measure.discovery.between.calendar import Calendar
 from margrave.schema.calendar import CLOCK_PARTS, DAY_UNITS, PARTS, PERIODS, TICKS, UNITS, Instant
 from margrave.schema.columns import Categorical, Date, Integer, Moment, Time
-from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed, KeyYear
+from margrave.schema.constraints.rules import Age, CalendarRule, DatePart, Elapsed, FlagCount, KeyYear
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY, SECOND
 from margrave.schema.storage.date_numbers import date_numbers, stamp_numbers
@@ -56,6 +56,12 @@ KEYS: list[CalendarRule] = [
     KeyYear("number", "day", 0),
 ]
 """Text that a database counts is not read by its signs."""
+FLAGS = [
+    FlagCount("number", ("flag", "named"), ("true", "Monday")),
+    FlagCount("number", ("flag", "named", "period"), ("false", 'it\'s \\ "odd"', "2019-12")),
+    FlagCount("real", ("number", "flag"), ("1", "true")),
+    FlagCount("number", ("real", "flag", "named"), ("2019", "yes", "")),
+]
 
 
 def make_table(rows: int, seed: int) -> pa.Table:
@@ -110,7 +116,7 @@ def test_each_row_counts_once_whatever_the_others_are() -> None:
     table = make_table(100, 0)
     whole, alone = open_source(table)[0], [open_source(table.slice(i, 1))[0] for i in range(100)]
     agreed = 0
-    for rule in [*RULES, *KEYS]:
+    for rule in [*RULES, *KEYS, *FLAGS]:
         answers = [source.agreements([rule], READS)[0].reveal() for source in alone]
         assert all(answer.sum() == 1 and answer.min() == 0 for answer in answers)
         found = whole.agreements([rule], READS)[0].reveal()
@@ -149,7 +155,7 @@ def test_answers_are_those_of_memory(backends: Backends, engine: str) -> None:
     table = table.select([name for name in table.column_names if name not in NOT_HELD.get(engine, ())])
     memory = backends.open("memory-csv" if engine == "stream-csv" else "memory", table)[0]
     other = backends.open(engine, table)[0]
-    rules = [*RULES, *(() if engine.startswith("ibis") else KEYS)]
+    rules = [*RULES, *FLAGS, *(() if engine.startswith("ibis") else KEYS)]
     answers = [source.agreements(rules, READS) for source in (memory, other)]
     for rule, one, two in zip(rules, *answers, strict=True):
         np.testing.assert_array_equal(one.reveal(), two.reveal(), rule.words)

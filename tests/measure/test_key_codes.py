@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections import Counter
@@ -109,6 +110,21 @@ def test_keys_with_one_beginning_stay_without_codes() -> None:
     assert isinstance(keep_keys(COLUMN, {"[0-9a-f]{32}": 1000.0}), Identifier)
     for share, kind in ((LEAST_APART / 2, Identifier), (2 * LEAST_APART, Categorical)):
         assert isinstance(keep_keys(COLUMN, {"A[0-9]{5}": 1 - share, "B[0-9]{5}": share}), kind)
+
+
+def test_keys_that_some_rows_lack_have_a_code() -> None:
+    """Where there is none may go with other columns, as a place does with its coordinates."""
+    lacking = dataclasses.replace(COLUMN, missing=True)
+    column = keep_keys(lacking, {"[0-9a-f]{32}": 1000.0})
+    assert isinstance(column, Categorical)
+    assert column.patterns == ("[0-9a-f]{32}",)
+    assert column.unique
+    drawn = decode_column(np.array([0, 0, column.missing_code]), column, np.random.default_rng(0)).to_pylist()
+    assert drawn[2] is None
+    assert [len(key) for key in drawn[:2]] == [32, 32]
+    # None of the shapes has as many rows as a code needs.
+    rare = dataclasses.replace(lacking, rare=0.9)
+    assert keep_keys(rare, {"A[0-9]{5}": 10.0, "A[1-9][0-9]{5}": 20.0}).patterns == ("A[1-9][0-9]{5}",)
 
 
 def test_most_patterns_that_are_codes() -> None:

@@ -26,7 +26,8 @@ from margrave.entropy import fresh_generator
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.columns import Column
 from margrave.schema.columns.relative import Comparison, count_relation
-from margrave.schema.constraints.rules import CalendarRule
+from margrave.schema.constraints.flag_counts import count_agreeing
+from margrave.schema.constraints.rules import CalendarRule, FlagCount
 from margrave.schema.domain import Clique, Domain
 from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.encoded import Encoded
@@ -245,13 +246,18 @@ class MemorySource(PrivateRows):
         first, *more = (self._array(name, "base") for name in (base, *others))
         return Counts(count_relation(self._array(column), first, comparison, edges, more))
 
-    def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
+    def agreements(self, rules: Sequence[CalendarRule | FlagCount], reads: Mapping[str, str]) -> list[Counts]:
         """For each rule the rows in which its number is what its dates say, or not, or one is missing.
 
-        See `schema.queries`; shape of each: [3].
+        Or in which it is how many flags say yes. See `schema.queries`; shape of each: [3].
         """
         arrays = {name: self._array(name) for rule in rules for name in rule.names}
-        return [Counts(found) for found in agreements(arrays, rules, reads)]
+        dated = [rule for rule in rules if not isinstance(rule, FlagCount)]
+        found = iter(agreements(arrays, dated, reads))
+        return [
+            Counts(count_agreeing(arrays, rule) if isinstance(rule, FlagCount) else next(found))
+            for rule in rules
+        ]
 
     def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
         """The distinct present values as text, sorted, and how many rows hold each, in one part."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from margrave.release import NoisyMarginal, NoisyMoments, NoisySlices
     from margrave.schema.columns import Column
     from margrave.schema.columns.relative import Comparison
-    from margrave.schema.constraints.rules import CalendarRule
+    from margrave.schema.constraints.rules import CalendarRule, FlagCount
     from margrave.schema.domain import Clique, Domain
     from margrave.schema.encoded import Encoded
     from margrave.schema.features import Embedding, RowNumbers
@@ -129,10 +129,10 @@ class Source(Protocol):
         others: columns that are added to the base, whose sum the column is then compared with.
         """
 
-    def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
+    def agreements(self, rules: Sequence[CalendarRule | FlagCount], reads: Mapping[str, str]) -> list[Counts]:
         """For each rule the rows in which its number is what its dates say, or not, or one is missing.
 
-        See `schema.queries`; shape of each: [3].
+        Or in which it is how many flags say yes. See `schema.queries`; shape of each: [3].
         """
 
     def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:

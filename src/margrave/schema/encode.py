@@ -39,6 +39,7 @@ from margrave.schema.columns.repeats import share_rows
 from margrave.schema.constraints.calendar import draw_parts, follow_dates, tell_years
 from margrave.schema.constraints.classes import draw_in_classes, follow_numbers
 from margrave.schema.constraints.draws import Drawn, agreed_numbers, relative_numbers
+from margrave.schema.constraints.flag_counts import follow_flags
 from margrave.schema.constraints.orders import keep_orders
 from margrave.schema.constraints.references import (
     avoid_self,
@@ -398,6 +399,7 @@ def _table(
     linked |= changed
     linked |= keep_orders(encoded, schema, rng, linked, numbers, known)
     texts |= follow_numbers(encoded, schema, numbers, linked, texts, given)
+    linked |= follow_flags(encoded, schema, rng, numbers, linked, texts, known)
     settled = {
         column.name: _settle_column(column, encoded, numbers, linked, texts)
         for column in schema.columns

@@ -293,6 +293,41 @@ def agreement_cell(table: Any, rule: CalendarRule, reads: Sequence[str]) -> Any:
     return ibis.ifelse(there, ibis.ifelse(agreed, cells[0], cells[1]), cells[2])
 
 
+def flag_cell(number: Stored, flags: Sequence[Stored], counted: Sequence[str]) -> Any:
+    """The cell that a row counts in by how many flags say yes, as `schema.queries.agreements`; never null.
+
+    Args:
+        number: What is to be that many.
+        flags: Columns of text, truth values or numbers.
+        counted: Of each of them the value that is counted, as text.
+    """
+    said = sum(_say_yes(flag, value) for flag, value in zip(flags, counted, strict=True))
+    found = number.read_numbers("number").value
+    cells = [ibis.literal(cell, type="int32") for cell in range(3)]
+    agreed = ibis.coalesce(found == said, False)
+    return ibis.ifelse(found.notnull(), ibis.ifelse(agreed, cells[0], cells[1]), cells[2])
+
+
+def _say_yes(flag: Stored, counted: str) -> Any:
+    """1 where a cell is the counted value, 0 else, where it is missing as well."""
+    one, none = (ibis.literal(value, type="int32") for value in (1, 0))
+    if flag.form == "text":
+        held = flag.value == flag.literal(counted)
+    elif flag.form == "bool":
+        held = flag.value if counted == "true" else ~flag.value if counted == "false" else ibis.literal(False)
+    else:
+        known = _read_number(counted)
+        held = ibis.literal(False) if known is None else flag.number == known
+    return ibis.ifelse(ibis.coalesce(held, False), one, none)
+
+
+def _read_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Stored:
     """The code of a relative column, as `schema.columns.relative.relative_codes`: int32 and never null.
 

@@ -32,6 +32,7 @@ from margrave.engines.ibis.codings import (
     check_number,
     code_column,
     comparison_cell,
+    flag_cell,
     read_instants,
     read_number,
     relative_code,
@@ -54,7 +55,7 @@ from margrave.engines.streaming.tallies import MOST_VALUES
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Date, Moment, Relative
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison, take_own
-from margrave.schema.constraints.rules import CalendarRule
+from margrave.schema.constraints.rules import CalendarRule, FlagCount
 from margrave.schema.encode import encode, in_usual_form
 from margrave.schema.frame import Frame
 from margrave.schema.profile import PROFILE, profile
@@ -374,19 +375,27 @@ class PushdownSource(PrivateRows):
         place = comparison_cell(left, bases, comparison, np.asarray(edges))
         return self._group_rows(table, place, len(edges) - 1 + ABSENT_CELLS)
 
-    def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
+    def agreements(self, rules: Sequence[CalendarRule | FlagCount], reads: Mapping[str, str]) -> list[Counts]:
         """For each rule the rows in which its number is what its dates say, or not, or one is missing.
 
-        See `schema.queries`; shape of each: [3].
+        Or in which it is how many flags say yes. See `schema.queries`; shape of each: [3].
 
         Raises:
             InputError: A column of dates or numbers is text, of which only distinct values are read.
         """
         for rule in rules:
+            if isinstance(rule, FlagCount):
+                self._check_comparable((rule.number,))
+                continue
             self._check_comparable(rule.dates if rule.pairs else rule.names)
             check_number(self._stored_column(rule.number), rule)
         if not self._in_process:
-            return [self._count_agreements(rule, reads) for rule in rules]
+            return [
+                self._count_flags(rule)
+                if isinstance(rule, FlagCount)
+                else self._count_agreements(rule, reads)
+                for rule in rules
+            ]
         names = list(dict.fromkeys(name for rule in rules for name in rule.names))
         parts = [part.agreements(rules, reads) for part in self._parts(names)]
         return [sum_counts(counts) for counts in zip(*parts, strict=True)]
@@ -400,6 +409,12 @@ class PushdownSource(PrivateRows):
         read = reads[rule.number] if rule.tells_date else "number"
         table = table.select(**read_number(number, rule, read), **parts)
         return self._group_rows(table, agreement_cell(table, rule, own), 3)
+
+    def _count_flags(self, rule: FlagCount) -> Counts:
+        table, (number, *flags) = self._select_values(
+            [self._stored_column(name) for name in (rule.number, *rule.flags)]
+        )
+        return self._group_rows(table, flag_cell(number, flags, rule.counted), 3)
 
     def value_parts(self, column: str) -> Iterator[tuple[tuple[str, ...], Counts]]:
         """The distinct present values as text, and how many rows hold each, in parts of MOST_VALUES.

@@ -52,7 +52,7 @@ from margrave.errors import InputError, invalid
 from margrave.limits import count_cores
 from margrave.schema.columns import Column
 from margrave.schema.columns.relative import Comparison
-from margrave.schema.constraints.rules import CalendarRule
+from margrave.schema.constraints.rules import CalendarRule, FlagCount
 from margrave.schema.encode import coded_from, encode, encode_from
 from margrave.schema.encoded import Codes, Encoded, code_dtype
 from margrave.schema.queries import add_rows, count_repeats, weigh_unlisted
@@ -235,10 +235,11 @@ class StreamSource(PrivateRows):
         asked = (column, base, comparison, edges, others)
         return sum_counts(self._part(table).differences(*asked) for table in tables)
 
-    def agreements(self, rules: Sequence[CalendarRule], reads: Mapping[str, str]) -> list[Counts]:
+    def agreements(self, rules: Sequence[CalendarRule | FlagCount], reads: Mapping[str, str]) -> list[Counts]:
         """For each rule the rows in which its number is what its dates say, or not, or one is missing.
 
-        See `schema.queries`; shape of each: [3]. All of them in one scan.
+        Or in which it is how many flags say yes. See `schema.queries`; shape of each: [3]. All of them in one
+        scan.
         """
         names = list(dict.fromkeys(name for rule in rules for name in rule.names))
         for name in names:

@@ -21,6 +21,7 @@ from margrave.evaluation.task import Task
 from margrave.schema.calendar import Instant
 from margrave.schema.columns import Binned, Column, Date, Listed, Moment, Time
 from margrave.schema.constraints.calendar import number_codes
+from margrave.schema.constraints.flag_counts import say_yes
 from margrave.schema.constraints.numbers import NumberRules, number_rules
 from margrave.schema.constraints.rule import Value
 from margrave.schema.constraints.rules import (
@@ -28,6 +29,7 @@ from margrave.schema.constraints.rules import (
     CalendarRule,
     Combinations,
     Determines,
+    FlagCount,
     Forbidden,
     Ordered,
     Rule,
@@ -96,6 +98,8 @@ def broken(rule: Rule, rows: Rows, schema: Schema) -> Truths | None:
         return _violate_dependency(rule, columns, rows)
     if isinstance(rule, CalendarRule):
         return _violate_calendar(rule, columns, rows)
+    if isinstance(rule, FlagCount):
+        return _miscount_flags(rule, columns, rows)
     return _violate_numbers(rule, columns, rows)
 
 
@@ -109,7 +113,7 @@ def rule_words(rule: Rule) -> str:
         return f"range of {rule.column} by {rule.by}"
     if isinstance(rule, Determines):
         return f"{rule.of} follows from {rule.by}"
-    if isinstance(rule, CalendarRule):
+    if isinstance(rule, CalendarRule | FlagCount):
         return rule.words
     verb = "forbidden" if isinstance(rule, Forbidden) else "allowed"
     return f"{verb} combinations of {', '.join(rule.names)}"
@@ -219,6 +223,18 @@ def _violate_calendar(rule: CalendarRule, columns: Mapping[str, Column], rows: R
         for name, own in zip(rule.dates, values, strict=False)
     ]
     return np.asarray(there & (rule.tell_number(instants) != values[-1]))
+
+
+def _miscount_flags(rule: FlagCount, columns: Mapping[str, Column], rows: Rows) -> Truths | None:
+    """Numbers that are not how many flags say yes; a row without the number breaks nothing."""
+    binned = [name for name in rule.names if not isinstance(columns[name], Listed)]
+    if not rows.exact or not set(binned) <= set(rows.numbers):
+        return None
+    said = np.zeros(rows.size, dtype=np.int64)
+    for name, value in zip(rule.flags, rule.counted, strict=True):
+        said += say_yes(columns[name], value, rows.encoded.column(name), rows.numbers.get(name))
+    number = rows.numbers[rule.number]
+    return np.asarray(~np.isnan(number) & (number != said))
 
 
 def _numbers(joint: NumberRules, name: str, rows: Rows) -> NDArray[np.float64]:

@@ -56,6 +56,8 @@ from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.rules import find_ruled
 from margrave.schema.queries import check_reading
 from margrave.schema.schema import Schema, apply_rules
+from margrave.schema.storage.date_votes import share_date_formats
+from margrave.schema.storage.numbers import find_evident
 from margrave.schema.storage.text import ROW_NUMBERS
 
 if TYPE_CHECKING:
@@ -187,10 +189,9 @@ def _share_of(looks: frozenset[str]) -> Fraction:
 
 
 OPEN_POWER = 2.0 / 3.0
-"""Power of the part of the looks that columns leave open by which discovery's share of rho falls. In
-proportion, numbers whose bounds are declared beside declared text would get less than where nothing is
-declared, as text leaves them what it does not need; 1.8 times as much leaves nine tables nearer (bench/LOG.md,
-2026-11-30, late)."""
+"""Power of the part of all looks that columns leave open by which discovery's share of rho falls. In
+proportion, numbers of declared bounds beside declared text would get less than where nothing is declared, as
+text leaves them what it does not need (bench/LOG.md, 2026-11-30, late)."""
 
 
 def open_part(columns: Iterable[Column], count: int) -> Fraction:
@@ -224,8 +225,8 @@ MIN_BINS, MAX_BINS = 4, 512
 
 
 def bins_for(rows: float, columns: int, total: Fraction, sigma: Callable[[Fraction], float]) -> int:
-    """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell in the mean, or FEW_CELL
-    if that leaves no more than FEW_BINS bins.
+    """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell, or FEW_CELL
+    up to FEW_BINS bins.
 
     The noise is that of all pairs of columns, measured with the rho that is not discovery's. Finer bins would
     only hide how columns depend on each other; values inside a bin are drawn as finely as they were seen.
@@ -317,6 +318,7 @@ class Discovery:
         self._ledger = ledger
         self._on_step = on_step
         self._totals: list[tuple[float, float]] = []
+        self._dates: dict[str, tuple[NDArray[np.float64], float]] = {}
         self._attributes = frozenset(attributes)
         self._bounded: frozenset[str] = frozenset()
         self._guessed: frozenset[str] = frozenset()  # whose kinds nobody has declared
@@ -351,7 +353,7 @@ class Discovery:
     def _discover(self, schema: Schema, rho: Fraction) -> tuple[Schema, list[NoisyMarginal]]:
         """As `run`, where something is open."""
         # Loaded here, as a table that is fully declared needs none of them.
-        from margrave.measure.discovery.between import calendar
+        from margrave.measure.discovery.between import calendar, flag_counts
         from margrave.measure.discovery.between.links import may_relate
         from margrave.measure.discovery.between.named_parts import may_be_periods, may_tell
         from margrave.measure.discovery.between.relations import SHARE
@@ -364,11 +366,14 @@ class Discovery:
             (self._ledger.planned - left) * SHARE if may_relate(profiled.columns, ruled) else Fraction(0)
         )
         told = rho * calendar.SHARE if may_tell(profiled.columns, ruled) else Fraction(0)
+        counted = rho * flag_counts.SHARE if flag_counts.may_count(profiled.columns, ruled) else Fraction(0)
+        # Of what relations have, where there is any.
+        apart = Fraction(0) if reserve else counted
         # Rules' columns stay attributes, as their rules need their codes.
         self._attributes |= ruled
         self._bounded = frozenset(c.name for c in open_columns if isinstance(c, Binned) and c.provisional)
         weight = sum((self._weight(column) for column in open_columns), Fraction(0))
-        budget = DiscoveryBudget(self._ledger, left + reserve + told, weight)
+        budget = DiscoveryBudget(self._ledger, left + reserve + told + apart, weight)
         texts = [column for column in open_columns if isinstance(column, Listed)]
         others = [column for column in open_columns if not isinstance(column, Listed)]
         completed, found = list[Column](), list[NoisyMarginal]()
@@ -387,6 +392,12 @@ class Discovery:
             dated = calendar.Calendar(self._source, self._gaussian, rows, public)
             profiled = dated.find_periods(profiled, told * calendar.PERIODS_SHARE)
             told -= before - self._ledger.planned
+        if counted > 0:
+            self._tell("numbers that count flags")
+            flags = flag_counts.FlagCounts(self._source, self._gaussian, rows_of(self._totals)[0], public)
+            before = self._ledger.planned
+            profiled = flags.run(profiled, found, counted)
+            reserve = max(reserve - (before - self._ledger.planned), Fraction(0)) if reserve else reserve
         if reserve:
             profiled, found = self._find_relations(profiled, found, reserve)
         if not told and may_tell(profiled.columns, ruled):
@@ -460,6 +471,7 @@ class Discovery:
             settled = settle_kind(column, noisy, sigma)
             told = not isinstance(column, Unknown)
             found.append(self._with_format(settled, noisy, sigma, share / len(unsure), told))
+        found = self._share_formats(found)
         # Formats hold from the next look on, which reads the texts by them: declared ones as well.
         schema = schema.replace(found)
         written = [column for column in schema.attributes if isinstance(column, Binned) and column.format]
@@ -486,10 +498,29 @@ class Discovery:
             if isinstance(column, Categorical):
                 return settle_digits(column, *found, are_padded(profile, sigma))
             assert isinstance(column, Binned)  # noqa: S101 - `may_be_written` says so
+            if votes == "date format":
+                self._dates[column.name] = found
             if votes == "month format":
                 return settle_months(column, *found, profile, told)
             return settle_format(column, *found, told)
         return dataclasses.replace(column, format="") if isinstance(column, Binned) else column
+
+    def _share_formats(self, columns: Sequence[Column]) -> list[Column]:
+        """The columns, with the formats of dates that they share where these are open. Post-processing."""
+        dates = [one for one in columns if isinstance(one, Date | Moment) and one.name in self._dates]
+        if len(dates) < 2:
+            return list(columns)
+        votes, sigmas = zip(*(self._dates[one.name] for one in dates), strict=True)
+        each = [find_evident(sigma, len(votes[0])) for sigma in sigmas]
+        together = find_evident(math.hypot(*sigmas), len(votes[0]))
+        formats = share_date_formats([one.format or "" for one in dates], votes, each, together)
+        shared = {one.name: own for one, own in zip(dates, formats, strict=True)}
+        return [
+            dataclasses.replace(one, format=shared[one.name])  # type: ignore[call-arg]
+            if one.name in shared
+            else one
+            for one in columns
+        ]
 
     def _complete(
         self, columns: Sequence[Column], budget: DiscoveryBudget

@@ -64,7 +64,8 @@ def keep_keys(column: Categorical, shapes: Mapping[str, float]) -> Column:
     """New keys of released shapes. Post-processing.
 
     Where several beginnings are frequent, such as POL-2021- and POL-2022-, they may say something of the
-    row, so that the column is an attribute and each shape a code. Else all that it says is its shapes.
+    row, so that the column is an attribute and each shape a code. So it is where some rows have no key, which
+    may go with other columns. Else all that it says is its shapes.
 
     Args:
         column: What is known by now, without values.
@@ -78,8 +79,10 @@ def keep_keys(column: Categorical, shapes: Mapping[str, float]) -> Column:
         beginnings[read_beginning(shape)] += share
     ranked = sorted(kept, key=lambda shape: (-kept[shape], shape))
     coded = [shape for shape in ranked[:MOST_PATTERNS] if kept[shape] >= column.rare]
-    if len(coded) < 2 or sum(kept.values()) - max(beginnings.values()) < LEAST_APART:
+    alike = len(coded) < 2 or sum(kept.values()) - max(beginnings.values()) < LEAST_APART
+    if alike and not column.missing:
         return Identifier(name=column.name, pattern="shape", shapes=tuple(kept), shares=tuple(kept.values()))
+    coded = coded or ranked[:1]
     # Keys of none of these patterns are drawn of the most frequent one that has no code, if there is one.
     others = (ranked[len(coded) :] or ranked)[0]
     # Of two patterns that a text is of, the one with fewer texts is asked first.

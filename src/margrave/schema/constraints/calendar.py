@@ -386,7 +386,10 @@ class _Rows:
             if follower.name in kept:
                 continue
             clock = isinstance(follower.own, Moment), isinstance(column, Moment)
-            own = shift * DAY if clock == (True, False) else shift // DAY if clock == (False, True) else shift
+            own = shift * DAY if clock == (True, False) else shift
+            if clock == (False, True):
+                # A date moves when the moment crosses midnight, and not by an hour.
+                own = moved // DAY - (moved - shift) // DAY
             numbers = self.read(follower.name).numbers
             numbers[rows[held]] += own
             if isinstance(follower.own, Time):

@@ -18,12 +18,13 @@ from margrave.schema.constraints.numbers import (
     NumberRules,
     Truths,
     check_calendar,
+    check_flags,
     check_numbers,
     code_of,
     is_own,
     number_rules,
 )
-from margrave.schema.constraints.rules import Allowed, CalendarRule, Combinations, Determines, Rule
+from margrave.schema.constraints.rules import Allowed, CalendarRule, Combinations, Determines, FlagCount, Rule
 from margrave.schema.domain import Clique
 
 Longs = NDArray[np.int64]
@@ -379,6 +380,8 @@ def check_rules(columns: Iterable[Column], rules: Sequence[Rule]) -> None:
             _check_listed(own, rule)
         elif isinstance(rule, CalendarRule):
             check_calendar(own, rule)
+        elif isinstance(rule, FlagCount):
+            check_flags(own, rule)
         else:
             check_numbers(own, rule)
     # Rules whose columns are all known can be checked together already; the others once discovery has

@@ -32,6 +32,7 @@ from margrave.schema.constraints.rules import (
     CalendarRule,
     DatePart,
     Elapsed,
+    FlagCount,
     KeyYear,
     Ordered,
     Rule,
@@ -391,6 +392,28 @@ def check_calendar(columns: Mapping[str, Column], rule: CalendarRule) -> None:
     _check_texts(columns[rule.number], rule)
 
 
+def check_flags(columns: Mapping[str, Column], rule: FlagCount) -> None:
+    """Check that a rule speaks of a number and of columns that have the values it counts.
+
+    Raises:
+        SchemaError: A column is of another kind, as far as kinds are known, or does not list its value.
+    """
+    for name, value in (*zip(rule.flags, rule.counted, strict=True), (rule.number, None)):
+        own = take_own(columns[name])
+        fits, wanted = isinstance(own, Binned) and not isinstance(own, Temporal), "of numbers"
+        if value is not None:
+            wanted = "of numbers, or of listed values of which one is the counted one"
+            fits |= isinstance(own, Listed) and (own.values is None or value in list_written(own))
+        if not fits and not isinstance(own, Unknown):
+            what = f"column {name!r} of rule {rule.kind!r}"
+            raise SchemaError(invalid(what, wanted, "Declare it as such.", got=own.kind))
+
+
+def list_written(column: Listed) -> list[str]:
+    """The listed values of a column as texts, as a rule that counts flags names them."""
+    return [str(value) for value in list_texts(column)]
+
+
 def _fits_rule(own: Column, rule: CalendarRule, daily: bool) -> tuple[bool, str]:
     """Whether a date of a rule is of a kind that it can be, and of which that is.
 
@@ -523,6 +546,8 @@ def is_applicable(columns: Mapping[str, Column], rule: Rule) -> bool:
     try:
         if isinstance(rule, CalendarRule):
             check_calendar(columns, rule)
+        if isinstance(rule, FlagCount):
+            check_flags(columns, rule)
         return not isinstance(rule, Ordered | Sum | Within) or is_comparable(columns, rule)
     except SchemaError:
         return False

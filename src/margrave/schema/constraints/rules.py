@@ -10,7 +10,8 @@
     ├── Elapsed       a number is the time between two dates or moments
     ├── Age           a number is the time from a date or moment to a fixed day
     ├── DatePart      a number or a text is the year, the weekday, ... of a date or moment
-    └── KeyYear       digits of a key are the year of a date or moment
+    ├── KeyYear       digits of a key are the year of a date or moment
+    └── FlagCount     a number is how many of some columns say yes
 
 A rule says nothing about a row in which one of its columns is missing, unless it names None itself. Whether
 private rows obey a rule is private, too, and nothing here looks at rows. Rules are declared; those that
@@ -38,6 +39,7 @@ __all__ = [
     "DateRule",
     "Determines",
     "Elapsed",
+    "FlagCount",
     "Forbidden",
     "KeyYear",
     "Ordered",
@@ -330,9 +332,78 @@ class Within(Rule):
         return tuple(self.ranges)  # type: ignore[arg-type]
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class FlagCount(Rule):
+    """A number is how many of some columns say yes: symptoms, of fever, cough and so on.
+
+    It holds for values and not for codes: models know nothing of it, and the number follows when rows are
+    drawn (`margrave.schema.constraints.flag_counts`). A flag that is missing does not say yes.
+
+    Args:
+        number: A column of whole numbers.
+        flags: Two or more columns of truth values, texts or numbers.
+        counted: Of each of them the value that is counted, as text: "true", "Yes", "1".
+        share: As in `Determines`.
+
+    Example:
+        >>> FlagCount("symptoms", ("fever", "cough"), ("Yes", "Yes")).words
+        'symptoms is how many of fever and cough say yes'
+    """
+
+    kind: ClassVar[str] = "flag_count"
+    number: str
+    flags: tuple[str, ...]
+    counted: tuple[str, ...]
+    share: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "flags", tuple(self.flags))
+        object.__setattr__(self, "counted", tuple(self.counted))
+        self._distinct()
+        if len(self.flags) < 2 or len(self.counted) != len(self.flags):
+            asked = "of two or more columns, with one counted value for each, in rule 'flag_count'"
+            raise SchemaError(invalid("flags", asked, "Give as many values as columns."))
+        if not all(isinstance(value, str) for value in self.counted):
+            remedy = "Write truth values as 'true', numbers as '1'."
+            raise SchemaError(invalid("counted values of rule 'flag_count'", "texts", remedy))
+
+    @property
+    def about_codes(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The flags and the number."""
+        return (*self.flags, self.number)
+
+    @property
+    def found(self) -> tuple[float, float] | None:
+        """The noisy share of the rows that obey it, and its standard error, where it was found."""
+        return self.share
+
+    @property
+    def words(self) -> str:
+        """What it says, for reading."""
+        return f"{self.number} is how many of {', '.join(self.flags[:-1])} and {self.flags[-1]} say yes"
+
+
 RULE_KINDS: dict[str, type[Rule]] = {
     kind.kind: kind
-    for kind in (Forbidden, Allowed, Determines, Ordered, Sum, Within, Elapsed, Age, DatePart, KeyYear)
+    for kind in (
+        Forbidden,
+        Allowed,
+        Determines,
+        Ordered,
+        Sum,
+        Within,
+        Elapsed,
+        Age,
+        DatePart,
+        KeyYear,
+        FlagCount,
+    )
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -264,6 +264,51 @@ def choose_date_format(votes: NDArray[np.float64], evident: float) -> str:
     fields = {"d": f"%{bare}d", "m": f"%{bare}m", "y": "%Y" if years == 4 else "%y"}
     letters = {"day": "dmy", "month": "mdy", "year": "ymd"}[order]
     return mark.join(fields[letter] for letter in letters) + _end_format(tally, Digits)
+
+
+def share_date_formats(
+    found: Sequence[str], votes: Sequence[NDArray[np.float64]], evident: Sequence[float], together: float
+) -> list[str]:
+    """The formats of a table's columns of dates, where columns of which little is evident follow the others.
+
+    Most files write all their dates alike, and a column whose days are mostly the first of a month hardly
+    says whether a day or a month stands first. So a column takes the format that most dates of all columns
+    fit, unless dates of its own that fit its own format alone are evident; how times end stays its own. This
+    is post-processing of released counts.
+
+    Args:
+        found: What `choose_date_format` says of each column.
+        votes: Noisy counts of DATE_VOTES of each of them, shape [votes] each.
+        evident: From how many cells a class is taken to occur in each of them.
+        together: The same of the sum of all.
+    """
+    common, ending = _split_ending(choose_date_format(np.sum(votes, axis=0), together))
+    fitting = _find_fitting(common)
+    shared = []
+    for own, counts, least in zip(found, votes, evident, strict=True):
+        base, ending = _split_ending(own)
+        fits = _find_fitting(base)
+        seen = np.where(counts > least, counts, 0.0)
+        lead = float(seen[sorted(fits - fitting)].sum() - seen[sorted(fitting - fits)].sum())
+        shared.append(own if lead > 0 else common + ending)
+    return shared
+
+
+def _split_ending(found: str) -> tuple[str, str]:
+    """The format of a date, and how it ends by times."""
+    ending = next((one for one in (" %p", " %-H", ":%H") if found.endswith(one)), "")
+    return found.removesuffix(ending), ending
+
+
+def _find_fitting(base: str) -> set[int]:
+    """Places of the classes of dates that a format without an ending reads."""
+    plain = re.sub(r"%[#^]?[bB]", "%b", base.replace("%-", "%"))
+    if "%b" in plain:
+        return set(_find_classes(Named, {"pattern": plain}))
+    order = {"d": "day", "m": "month"}.get(plain[1], "year")
+    orders = (order,) if order == "year" else (order, "either")
+    years = 4 if "%Y" in plain else 2
+    return set(_find_classes(Digits, {"mark": plain[2], "years": years, "order": orders}))
 
 
 def _format_named(tally: Tally, pattern: str) -> str:

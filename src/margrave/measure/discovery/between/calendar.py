@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,7 @@ from margrave.schema.constraints.rules import (
     CalendarRule,
     DatePart,
     Elapsed,
+    FlagCount,
     KeyYear,
     Ordered,
     find_ruled,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from margrave.protocols import Source
 
 Array = NDArray[np.float64]
+Told = TypeVar("Told", bound=CalendarRule | FlagCount)
 
 SHARE = Fraction(1, 40)
 """Most of discovery's rho for this look, where there are dates and whole numbers. A tenth costs small tables
@@ -92,6 +94,8 @@ moments, and what ends early before what ends late: an age is told when somebody
 KEY_TIE = 1.5
 """The same where digits of a key are a year: an order and its bill are of the same year more often than not.
 Not measured."""
+FLAG_TIE = 0.5
+"""The same where flags are counted, as a rare one says yes in few rows. Not measured."""
 APART = 0.5
 """Greatest distance of a number's distribution from that of a part of a date."""
 GAP, SPREAD_GAP = 0.5, 0.2
@@ -102,6 +106,8 @@ MOST_BY_CHANCE = 0.7
 Not measured."""
 MIN_VALUES = 3.0
 """A number of fewer different values is no part of a date but what its name says: anything would tell it."""
+LEAST_OTHERS = 0.02
+"""Share of the rows from which others than the two most frequent values of a number count. Not measured."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -240,7 +246,7 @@ class Calendar:
         # Other columns may be coded by such a number: the date follows it.
         coded = {column.name for column in schema.columns if isinstance(column, Relative)}
         numbers = self._draw_numbers(schema, _find_held(schema) | coded) if days else []
-        numbers = [one for one in numbers if len(np.unique(one[1])) >= MIN_VALUES]
+        numbers = [one for one in numbers if _count_values(one[1]) >= MIN_VALUES]
         able = find_fixed_days(numbers, days) if days else []
         most = self._gaussian.count_tables(rho, self._rows / DAYS_NOISE)
         while able and sum(len(one.days) for one in able) > most:
@@ -284,7 +290,7 @@ class Calendar:
         scored += [(0.0, rule) for rule in list_key_years(keys, years)]
         for name, numbers in self._draw_numbers(schema, _find_held(schema)):
             named = list_named_parts(name)
-            if len(np.unique(numbers)) < MIN_VALUES:
+            if _count_values(numbers) < MIN_VALUES:
                 scored += _compare_parts(name, numbers, [one for one in parts if one[1] in named])
                 continue
             scored += _compare_gaps(name, numbers, gaps)
@@ -303,13 +309,13 @@ class Calendar:
         found = []
         for column in self._free(schema):
             own, coded = take_own(column), isinstance(column, Relative)
-            if column.name in held or not _is_whole(own):
+            if column.name in held or not is_whole(own):
                 continue
-            assert isinstance(own, Binned)  # noqa: S101 - `_is_whole` says so
+            assert isinstance(own, Binned)  # noqa: S101 - `is_whole` says so
             # A generator of its own, as which columns are coded by others must not change what others draw.
             draws = np.random.default_rng(1) if coded else rng
             numbers = draw_overall(own, DRAWS, draws).astype(np.float64)
-            if len(np.unique(numbers)) >= MIN_VALUES or list_named_parts(column.name):
+            if _count_values(numbers) >= MIN_VALUES or list_named_parts(column.name):
                 found.append((column.name, numbers))
         return found
 
@@ -350,7 +356,8 @@ class Calendar:
 
 def _find_held(schema: Schema) -> set[str]:
     """Names of the columns that rules speak of."""
-    return {*find_ruled(schema.rules), *(r.number for r in schema.rules if isinstance(r, CalendarRule))}
+    told = (rule.number for rule in schema.rules if isinstance(rule, CalendarRule | FlagCount))
+    return {*find_ruled(schema.rules), *told}
 
 
 def _find_step(column: Binned) -> float:
@@ -363,7 +370,7 @@ def _find_step(column: Binned) -> float:
     return column.step
 
 
-def _is_whole(column: Column) -> bool:
+def is_whole(column: Column) -> bool:
     """Whether a column has whole numbers in bins that were found."""
     if not isinstance(column, Binned) or isinstance(column, Temporal) or not column.weights:
         return False
@@ -461,6 +468,16 @@ def _compare_gaps(
     return found
 
 
+def _count_values(numbers: Array) -> int:
+    """How many different values there are, but for one or two beside which there are hardly any others.
+
+    Released weights have noise, so that a flag has a few rows with other numbers.
+    """
+    held = np.sort(np.unique(numbers, return_counts=True)[1])[::-1]
+    few = min(len(held), 2)
+    return few if held[few:].sum() < LEAST_OTHERS * len(numbers) else len(held)
+
+
 def _share_of_commonest(numbers: Array) -> float:
     """The share of numbers that are the most frequent one."""
     return float(np.unique(numbers, return_counts=True)[1].max() / len(numbers))
@@ -496,12 +513,12 @@ def _compare_times(
 
 
 def choose_rules(
-    rules: Sequence[CalendarRule],
+    rules: Sequence[Told],
     noisy: Array,
     sigma: float,
-    place: Callable[[CalendarRule], tuple[float, ...]],
+    place: Callable[[Told], tuple[float, ...]],
     commonest: Mapping[str, float],
-) -> list[CalendarRule]:
+) -> list[Told]:
     """The rules that nearly all rows obey, one a number at most: the one that most do.
 
     Args:
@@ -513,7 +530,7 @@ def choose_rules(
             rule has to be broken by at most half as many rows as hold others, with noise below that: else
             dates may say that value throughout.
     """
-    held: dict[str, list[tuple[float, CalendarRule]]] = {}
+    held: dict[str, list[tuple[float, Told]]] = {}
     for rule, (agree, differ, _) in zip(rules, noisy, strict=True):
         rows = max(float(agree + differ), 1.0)
         share = min(max(float(agree) / rows, 0.0), 1.0)
@@ -527,7 +544,8 @@ def choose_rules(
     chosen = []
     for rivals in held.values():
         best = max(agree for agree, _ in rivals)
-        tie = KEY_TIE if isinstance(rivals[0][1], KeyYear) else TIE
+        kind = rivals[0][1]
+        tie = KEY_TIE if isinstance(kind, KeyYear) else FLAG_TIE if isinstance(kind, FlagCount) else TIE
         near = [rule for agree, rule in rivals if agree >= best - tie * sigma]
         chosen.append(min(near, key=place))
     return chosen

@@ -58,7 +58,7 @@ from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Integer, Relative, Whole
 from margrave.schema.columns.binned import fade_factors
 from margrave.schema.columns.relative import ABSENT_CELLS, Comparison, say_terms
-from margrave.schema.constraints.rules import CalendarRule, Ordered
+from margrave.schema.constraints.rules import CalendarRule, FlagCount, Ordered
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
 
@@ -251,8 +251,9 @@ class Relations:
         return pair_up(self._eligible(schema), min(most, seen), self._fixed)
 
     def _eligible(self, schema: Schema) -> list[Binned]:
-        # The end of a period follows from its date, and is no base for that either.
+        # The end of a period follows from its date, a count from its flags, and is no base for that either.
         ends = {one.number for one in schema.rules if isinstance(one, CalendarRule) and one.tells_date}
+        ends |= {one.number for one in schema.rules if isinstance(one, FlagCount)}
         names = self._source.comparable - ends
         return [column for column in eligible_columns(schema) if column.name in names]
 

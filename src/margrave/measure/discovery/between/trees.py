@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.measure.discovery.between.links import MAX_WRONG_SHARE, Link, Pair, find_family
-from margrave.schema.columns import Binned, Date, Relative, Whole
+from margrave.schema.columns import Binned, Date, Integer, Relative, Temporal, Whole
+from margrave.schema.columns.base import split_words
+from margrave.schema.constraints.draws import running_weights
 
 Array = NDArray[np.float64]
 
@@ -22,8 +24,15 @@ Z_CELL = 3.0
 """Those from which on a cell adds to how much a pair tells."""
 LEAST_EQUAL, LEAST_NEAR, LEAST_ORDER = 0.1, 0.25, 0.05
 """Least share of the rows by which more are equal or near, or fewer in the wrong order, than by chance."""
+FEW, REST = 12, 0.02
+"""Most values of a number of few values, and most of the rows that may hold others. Not measured."""
 SAME_KIND_BONUS = 1.0
 """Nats by which a relation between columns of one kind comes before one between a date and a moment."""
+SAME_NAME_BONUS = 1.0
+"""Nats by which a relation between dates of one name, as call_date and call_time, comes before others. Not
+measured."""
+DATE_WORDS = frozenset(("date", "time", "day", "datetime", "timestamp", "dt", "ts", "at", "on", "of"))
+"""Words in the names of dates that say nothing of which dates they are."""
 
 
 def choose_links(
@@ -65,7 +74,7 @@ def choose_links(
             near.setdefault(link.base, []).append(link)
             near.setdefault(link.column, []).append(link.turned)
     columns = {column.name: column for pair in pairs for column in (pair.base, pair.column)}
-    gaps = list_gaps(pairs, noisy)
+    gaps = list_gaps(pairs, noisy) | _list_smeared(columns.values())
     lacking = {base for base, column in gaps if any(link.column == column for link in near.get(base, ()))}
 
     def rank(name: str) -> tuple[bool, bool, float]:
@@ -73,7 +82,9 @@ def choose_links(
 
     links = _direct_links(sorted(near, key=rank), near, gaps)
     scores = {(pair.base.name, pair.column.name): score for pair, score, _ in seen}
-    return _join_stars(links, scores, gaps)
+    # A date is the day of a moment, whatever that is coded by.
+    days = {link.column for link in links if columns[link.base].kind != columns[link.column].kind}
+    return _join_stars(links, scores, gaps | {(base, name) for base in columns for name in days})
 
 
 def pool_kept(
@@ -129,9 +140,41 @@ def list_gaps(pairs: Sequence[Pair], noisy: Sequence[Array]) -> set[tuple[str, s
     return found
 
 
+def _list_smeared(columns: Collection[Binned]) -> set[tuple[str, str]]:
+    """The pairs (base, column) of a column of few values and a base of many.
+
+    A rate of 5, 7.5 or 10 that is told by its distance from an amount would be any number. The amount may be
+    told by the rate.
+    """
+    few = {column.name for column in columns if _has_few_values(column)}
+    return {(base.name, name) for base in columns for name in few if base.name not in few}
+
+
+def _has_few_values(column: Binned) -> bool:
+    """Whether a number's released weights say that nearly all rows hold one of a few values."""
+    step = column.step if column.step > 0 else max((step for step, _ in column.grids), default=0.0)
+    step = max(step, float(isinstance(column, Integer)))
+    if isinstance(column, Temporal) or not column.weights or not step:
+        return False
+    edges, running = running_weights(column)
+    weights, single = np.diff(running), np.diff(edges) <= step * (1.0 + 1e-9)
+    most = np.sort(np.where(single, weights, 0.0))[::-1][:FEW]
+    return float(most.sum()) >= (1.0 - REST) * float(weights.sum())
+
+
 def _preference(pair: Pair, score: float) -> float:
-    """What a pair tells, and a little more where both are dates, or both moments."""
-    return score + SAME_KIND_BONUS * (pair.base.kind == pair.column.kind)
+    """What a pair tells, and a little more where both are dates, or both moments, or are called alike.
+
+    A call's date is the day of its call as well as of the answer in nearly all rows.
+    """
+    score += SAME_KIND_BONUS * (pair.base.kind == pair.column.kind)
+    return score + SAME_NAME_BONUS * (find_family(pair.base) == "date" and _are_called_alike(pair))
+
+
+def _are_called_alike(pair: Pair) -> bool:
+    """Whether names of two columns, which are public, have a word in common that is no word for dates."""
+    one, two = (set(split_words(column.name)) - DATE_WORDS for column in (pair.base, pair.column))
+    return bool(one & two)
 
 
 def _direct_links(
