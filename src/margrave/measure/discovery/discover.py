@@ -225,8 +225,7 @@ MIN_BINS, MAX_BINS = 4, 512
 
 
 def bins_for(rows: float, columns: int, total: Fraction, sigma: Callable[[Fraction], float]) -> int:
-    """Most bins: a table of two columns has PAIR_CELL noise deviations of rows a cell, or FEW_CELL
-    up to FEW_BINS bins.
+    """Most bins: a cell of two columns has rows of PAIR_CELL deviations of noise, up to FEW_BINS of FEW_CELL.
 
     The noise is that of all pairs of columns, measured with the rho that is not discovery's. Finer bins would
     only hide how columns depend on each other; values inside a bin are drawn as finely as they were seen.
