@@ -15,7 +15,7 @@ from margrave.engines.memory import open_source
 from margrave.errors import InputError
 from margrave.files import write_table
 from margrave.measure.curator import Curator
-from margrave.measure.discovery.discover import needs, open_share
+from margrave.measure.discovery.discover import needs, open_part
 from margrave.measure.discovery.ranges import is_narrow
 from margrave.privacy.accounting.accountants import ZCDP
 from margrave.privacy.ledger.ledger import Ledger
@@ -130,18 +130,26 @@ def test_the_plan_says_what_bounds_leave_open() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "share"),
+    ("column", "part"),
     [
-        (Integer(name="a"), Fraction(1)),
-        (Integer(name="a", lower=0, upper=9, bins=3, missing=False), Fraction(0)),
-        (Integer(name="a", lower=0, upper=9, bins=3), Fraction(4, 43)),
-        (Boolean(name="a"), Fraction(4, 43)),
-        (Integer(name="a", lower=0, upper=99, missing=False), Fraction(1)),
-        (Date(name="a", edges=(0, 30, 60), rare=0.1, missing=False), Fraction(28, 43)),
+        (Integer(name="a"), 1.0),
+        (Integer(name="a", lower=0, upper=9, bins=3, missing=False), 0.0),
+        (Integer(name="a", lower=0, upper=9, bins=3), 4 / 43),
+        (Boolean(name="a"), 4 / 43),
+        (Integer(name="a", lower=0, upper=99, missing=False), 1.0),
+        (Date(name="a", edges=(0, 30, 60), rare=0.1, missing=False), (28 / 43) ** (2 / 3)),
     ],
 )
-def test_the_share_for_discovery_follows_what_is_open(column: Column, share: Fraction) -> None:
-    assert open_share(column) == share
+def test_the_share_for_discovery_follows_what_is_open(column: Column, part: float) -> None:
+    assert float(open_part([column], 1)) == pytest.approx(part, abs=1e-6)
+
+
+def test_what_little_is_open_gets_more_than_in_proportion() -> None:
+    known = Integer(name="b", lower=0, upper=9, bins=3, missing=False)
+    assert float(open_part([Integer(name="a"), *[known] * 7], 8)) == pytest.approx(0.25, abs=1e-6)
+    assert float(open_part([Boolean(name="c"), *[known] * 7], 8)) == pytest.approx(4 / 43 / 8)
+    assert float(open_part([Integer(name="a"), Boolean(name="c")], 2)) < 1.0
+    assert open_part([], 0) == 0
 
 
 def test_bounds_close_together_need_no_look_at_powers_of_two() -> None:

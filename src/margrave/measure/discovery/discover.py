@@ -174,17 +174,9 @@ FULL_SHARE = Fraction(43, 4)
 more: what its values get beyond is taken from other looks, not from profiles nor from the marginals."""
 
 
-def open_share(column: Column) -> Fraction:
-    """What a column's looks weigh, as a share of those at a column of which nothing is known.
-
-    At most 1. A column of which only missing values are open asks for one look at a few cells, and must not
-    take as much of rho from the marginals as one of which nothing is known.
-    """
-    return _share_of(needs(column))
-
-
 @functools.cache
 def _share_of(looks: frozenset[str]) -> Fraction:
+    """What looks weigh, as a share of those at a column of which nothing is known; at most 1."""
     return min(sum((SHARES[look] for look in looks), Fraction(0)) / FULL_SHARE, Fraction(1))
 
 
@@ -197,13 +189,17 @@ text leaves them what it does not need (bench/LOG.md, 2026-11-30, late)."""
 def open_part(columns: Iterable[Column], count: int) -> Fraction:
     """The part of discovery's share of rho that a table asks for, at most 1.
 
+    Columns of which no more is open than whether values are missing ask for one look at a few cells each, in
+    proportion, and must not take as much of rho from the marginals as those of which nothing is known.
+
     Args:
         columns: Those that may have to be discovered.
         count: How many columns the table has, those included.
     """
-    alike = Counter(map(open_share, columns))
-    asked = sum((share * number for share, number in alike.items()), Fraction(0))
-    return Fraction(float(asked / max(count, 1)) ** OPEN_POWER).limit_denominator(10**6)
+    alike = Counter(map(needs, columns))
+    little = alike.pop(frozenset({"profile"}), 0) * _share_of(frozenset({"profile"})) / max(count, 1)
+    much = sum((_share_of(looks) * number for looks, number in alike.items()), Fraction(0)) / max(count, 1)
+    return min(little + Fraction(float(much) ** OPEN_POWER).limit_denominator(10**6), Fraction(1))
 
 
 def searches_values(schema: Schema, public: Collection[str] = ()) -> bool:
