@@ -65,9 +65,10 @@ def move_coefficients(
     beyond that, those by cells that hold rows of the model first and what they leave next; or to that of its
     sharpened table, where that is surer (Comparison.sharpen).
     The change c of the coefficients is then the most likely one if H c is observed with the noise of X'y and
-    with that of X'X of pairs times the coefficients, and the change from one end of a column's range to the
-    other is normal around 0 with standard deviation `size`. So combinations of columns of little weight, and
-    levels that few rows have, do not turn noise into large coefficients.
+    with that of X'X of pairs times the coefficients, that of pairs which sums alone tell among it, and the
+    change from one end of a column's range to the other is normal around 0 with standard deviation `size`. So
+    combinations of columns of little weight, and levels that few rows have, do not turn noise into large
+    coefficients.
 
     Args:
         compared: What was measured against the model.
@@ -80,7 +81,9 @@ def move_coefficients(
     crossed, left = _move_features(compared)
     follows = crossed @ line.gamma, left @ line.gamma**2
     moved, variance = _move_products(compared, sharp, follows)
-    beyond = crossed + _link_missing(compared, labelled, labelled + moved)
+    linked, unknown = _link_missing(compared, labelled, labelled + moved)
+    variance = np.where(variance > 0.0, variance + unknown @ line.gamma**2, 0.0)
+    beyond = crossed + linked
     if design.whole and not compared.missing_pairs:
         beyond = beyond + compared.correction()
     free = design.free[variance[design.free] > 0.0]
@@ -154,19 +157,23 @@ def _move_features(compared: Comparison) -> tuple[Floats, Floats]:
     return found, left
 
 
-def _link_missing(compared: Comparison, before: Floats, after: Floats) -> Floats:
-    """What moving X'y adds to X'X of pairs of features that no table holds: shape [p, p].
+def _link_missing(compared: Comparison, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    """What moving X'y adds to X'X of pairs of features that no table holds, and the variances of what that
+    leaves unknown: of shape [p, p] both.
 
     Two columns that depend on each other through the target alone have the product of their X'y over the sum
     of the target's squares. Where a sum tells X'X of such a pair, it moves on by the expected signal in what
-    the sum says beyond that.
+    the sum says beyond that. Then the whole variance of the sum's noise is left unknown: a share of it, as
+    `_move_features` has, is that of a share known exactly, and hundreds of pairs each moved a little by noise
+    make X'X nearly singular, so that X'y must not be followed as if X'X were known (bench/LOG.md, 2026-11-30,
+    late). Of a pair without a sum 0 is said to be unknown.
 
     Args:
         compared: As of `move_coefficients`.
         before, after: X'y of the model, and as it is moved: shape [p] each.
     """
     design = compared.design
-    found = np.zeros((design.size, design.size))
+    found, left = np.zeros((2, design.size, design.size))
     squares = sum_squares(design, compared.model)
     features = {name: design.places(j) for j, name in enumerate(design.names)}
     for one, two in compared.missing_pairs:
@@ -181,7 +188,8 @@ def _link_missing(compared: Comparison, before: Floats, after: Floats) -> Floats
     for product, moved in zip(sums, shares * off, strict=True):
         found[product.places] += moved
         found[product.places[::-1]] = found[product.places]
-    return found
+        left[product.places] = left[product.places[::-1]] = product.noise
+    return found, left
 
 
 def estimate_shares(off: Floats, noise: Floats, groups: Sequence[slice], prior: float = 0.0) -> Floats:
