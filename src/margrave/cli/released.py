@@ -204,8 +204,8 @@ def _drawing_notes(column: Column) -> list[str]:
         )
     if isinstance(column, Listed) and has_new_keys(column):
         found.append(
-            f"{column.name!r} holds new keys of {len(column.patterns)} patterns, which go with the other "
-            "columns; one may be a real one by chance"
+            f"{column.name!r} holds new keys of {_count_of(column.patterns, 'pattern')}, which go with the "
+            "other columns; one may be a real one by chance"
         )
     if isinstance(column, Categorical | Integer) and column.repeats:
         what = "numbers" if isinstance(column, Integer) else "texts"
