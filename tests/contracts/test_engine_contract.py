@@ -153,7 +153,7 @@ every_engine = pytest.mark.parametrize(
 )
 every_table = pytest.mark.parametrize("name", list(TABLES))
 EDGES = (np.array([-1e18, -5.0, -0.5, 0.0, 1.0, 1e6, 1e15]), np.array([0.5, 1e300]))
-CYCLES = ((1, 7), (3_600_000_000, 24), (86_400_000_000, 7))
+CYCLES = ((1, 7), (1, 146_097), (3_600_000_000, 24), (86_400_000_000, 7))
 STEPS = (86_400_000_000.0, 1000.0, 5.0, 1.0, 0.25, 0.01)
 ROWS = (1, 2, 3, 8)
 

@@ -64,7 +64,7 @@ def test_declared_bins_have_no_look() -> None:
     known = Moment(name="m", lower="2024-01-01", upper="2024-02-01", bins=3, missing=False)
     assert open_cycles(known) == frozenset()
     assert open_cycles(Moment(name="m", lower="2024-01-01", upper="2024-02-01")) == {"hours", "weekdays"}
-    assert open_cycles(Date(name="d")) == {"weekdays"}
+    assert open_cycles(Date(name="d")) == {"weekdays", "month_days"}
 
 
 @pytest.mark.parametrize(("days", "asked"), [(13, False), (14, True)])

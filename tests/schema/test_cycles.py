@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,17 +13,19 @@ from hypothesis import strategies as st
 
 from margrave.errors import SchemaError
 from margrave.schema.calendar import HOUR
-from margrave.schema.columns import Binned, Date, Duration, Moment, Relative
+from margrave.schema.columns import Binned, Date, Duration, Integer, Moment, Relative
 from margrave.schema.constraints.draws import relative_numbers
-from margrave.schema.cycles import Cycle
+from margrave.schema.cycles import Cycle, count_month_days
 from margrave.schema.draws import whole_numbers
 from margrave.schema.encoded import Encoded
 from margrave.schema.queries import places_in_cycle
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
+from margrave.schema.storage.months import CALENDAR
 
 ROWS = 20_000
 OFFICE = (1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0)
+FIRST = (1.0, *[0.0] * 30)
 DAYTIME = tuple(float(8 <= hour < 18) for hour in range(24))
 
 
@@ -58,6 +63,48 @@ def test_moments_fall_on_hours_and_weekdays() -> None:
                        missing=False, grids=((float(DAY), 1.0),)))  # fmt: skip
     assert (days % DAY == 0).all()
     assert set(weekdays(days // DAY).tolist()) == set(range(5))
+
+
+def month_places(days: np.ndarray) -> np.ndarray:
+    """0 is the first day of a month and -1 its last, by Python's own calendar."""
+    dates = [datetime.date(1970, 1, 1) + datetime.timedelta(days=int(day)) for day in days]
+    return np.array([
+        -1 if (date + datetime.timedelta(days=1)).day == 1 else date.day - 1 for date in dates
+    ])  # fmt: skip
+
+
+def test_dates_fall_on_days_of_the_month_in_their_shares() -> None:
+    months = (6.0, *[0.0] * 13, 3.0, *[0.0] * 15, 1.0)  # the 1st, the 15th and the last
+    column = Date(name="d", lower="1899-12-15", upper="2430-01-06", bins=3, missing=False, month_days=months)
+    drawn = draw(column)
+    found = Counter(month_places(drawn).tolist())
+    assert {place: found[place] / ROWS for place in found} == pytest.approx(
+        {0: 0.6, 14: 0.3, -1: 0.1}, abs=0.02
+    )
+    assert (drawn >= column.edge_array[0]).all()
+    assert (drawn < column.edge_array[-1]).all()
+    # Where weekdays forbid a day of the month, others of it are drawn: no first day is a Sunday's.
+    both = Date(name="d", lower="2001-01-01", upper="2020-12-31", bins=3, month_days=months, weekdays=OFFICE)
+    drawn = draw(both)
+    assert set(month_places(drawn).tolist()) == {0, 14, -1}
+    assert set(weekdays(drawn).tolist()) == set(range(5))
+    # April 1, 2001, is a Sunday: a range with no other of these days is drawn from evenly.
+    even = Date(name="d", lower="2001-03-31", upper="2001-04-03", bins=1, month_days=FIRST, weekdays=OFFICE)
+    assert set(draw(even).tolist()) == set(range(11_412, 11_416))
+
+
+def test_days_of_intervals_are_counted_by_weekday_and_place_in_the_month() -> None:
+    low, high = np.array([-800.0, 5.0, 11_000.0]), np.array([5.0, 5.0, 11_000.0 + 3 * CALENDAR + 40])
+    found = count_month_days(low, high).reshape(3, 7, 31)
+    assert found.sum(axis=(1, 2)).tolist() == (high - low).tolist()
+    days = np.arange(-800, 5)
+    counted = np.zeros((7, 31))
+    np.add.at(counted, (days % 7, month_places(days)), 1)
+    assert found[0].tolist() == counted.tolist()
+    more = np.zeros((7, 31))
+    days = np.arange(11_000, 11_040)
+    np.add.at(more, (days % 7, month_places(days)), 1)
+    assert (found[2] - more).sum(axis=0)[[0, 29, 30]].tolist() == [14_400, 7 * 1200, 14_400]
 
 
 def test_a_cell_without_weight_is_drawn_from_evenly() -> None:
@@ -104,10 +151,27 @@ def test_what_ends_a_difference_falls_on_its_own_hours() -> None:
     assert set(hours.tolist()) == set(range(8, 18))
 
 
+def test_what_ends_a_difference_falls_on_its_own_days_of_the_month() -> None:
+    own = Date(name="ends", lower="2020-01-01", upper="2024-01-01", bins=4, missing=False, month_days=FIRST)
+    begun = Date(name="begun", lower="2020-01-01", upper="2021-12-31", bins=4, missing=False)
+    whole = Integer(name="ends", edges=(0, 90, 700), missing=False)
+    ends = Relative(name="ends", base="begun", base_read="date", own=own, part=whole, missing=False)
+    schema = Schema((begun, ends))
+    rng = np.random.default_rng(0)
+    codes = tuple(rng.integers(0, size, ROWS).astype(np.uint8) for size in (4, 2))
+    drawn = relative_numbers(Encoded(schema.domain, codes), schema, {}, rng, {}, {})
+    took = drawn["ends"].numbers - drawn["begun"].numbers
+    assert (np.searchsorted([0, 90], took, side="right") - 1 == codes[1]).all()
+    assert (month_places(drawn["ends"].numbers) == 0).mean() > 0.99
+
+
 def test_schemas_keep_weights_and_refuse_others() -> None:
     column = Moment(name="m", lower="2024-01-01", upper="2024-02-01", hours=DAYTIME, weekdays=OFFICE)
-    schema = Schema((column, Date(name="d", weekdays=OFFICE)))
+    schema = Schema((column, Date(name="d", weekdays=OFFICE), Date(name="begun", month_days=FIRST)))
     assert Schema.from_json(schema.to_json()) == schema
+    assert "month_days" not in Schema((Date(name="d"),)).to_json()  # as in schemas of before
+    with pytest.raises(SchemaError, match=r"month_days of column 'd' must be 31 weights"):
+        Date(name="d", month_days=OFFICE)
     for weights in ((1.0,) * 6, (0.0,) * 7, (-1.0, *(1.0,) * 6), (float("nan"),) * 7, ("a",) * 7, 3):
         with pytest.raises(SchemaError, match=r"weekdays of column 'd' must be 7 weights"):
             Date(name="d", weekdays=weights)

@@ -12,7 +12,7 @@ from twin_runs import LookAudit
 
 from margrave.engines.counts import Counts
 from margrave.engines.memory import MemorySource
-from margrave.measure.discovery import kinds, numeric
+from margrave.measure.discovery import cycles, discover, kinds, numeric
 from margrave.measure.discovery.between.calendar import Calendar
 from margrave.privacy.unit import Adjacency
 
@@ -65,6 +65,7 @@ def test_the_looks_lose_no_more_than_they_declare(adjacency: Adjacency, k: int) 
     assert {"format of last", "weekdays of last"} < set(asked)
     assert {"dates of day", "format of named", "weekdays of day", "offsets from UTC of seen"} < set(asked)
     assert {"dates of stamp", "hours of stamp"} < set(asked)
+    assert {f"days of the month of {name}" for name in ("day", "named", "last")} < set(asked)
     assert [what for what in asked if what.startswith("times told by")]
     assert found == []
 
@@ -78,6 +79,23 @@ def twice(patch: pytest.MonkeyPatch) -> None:
         return Counts(cells + np.roll(cells, 1))
 
     patch.setattr(MemorySource, "spellings", votes)
+
+
+def in_two_places_of_a_month(patch: pytest.MonkeyPatch) -> None:
+    """A row in two places of its month."""
+    true = cycles.sum_month_places
+    patch.setattr(cycles, "sum_month_places", lambda counts: true(counts) + np.roll(true(counts), 1))
+
+
+def month_days_by_the_rows(patch: pytest.MonkeyPatch) -> None:
+    """Whether days of the month are looked at follows from the rows themselves."""
+    true = cycles.find_cycles
+
+    def find(column: Any, source: Any, *more: Any) -> Any:
+        rows = source.places_in_cycle(column.name, column.read, 1, 7).reveal().sum()
+        return true(column, source, *more[:-1], more[-1] - {"month_days"} if rows % 2 else more[-1])
+
+    patch.setattr(discover, "find_cycles", find)
 
 
 def by_the_rows(patch: pytest.MonkeyPatch) -> None:
@@ -133,7 +151,18 @@ def for_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Calendar, "find_candidates", find)
 
 
-@pytest.mark.parametrize("fault", [twice, by_the_rows, dates_by_the_rows, offsets_by_the_rows, for_nothing])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        in_two_places_of_a_month,
+        month_days_by_the_rows,
+        twice,
+        by_the_rows,
+        dates_by_the_rows,
+        offsets_by_the_rows,
+        for_nothing,
+    ],
+)
 def test_planted_faults_are_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)
     odd = ["a row as all others", "no times of day", "over midnight", "no days", "no value at all"]

@@ -26,7 +26,7 @@ from source_values import list_values
 CASES: tuple[tuple[Adjacency, int], ...] = (("add_remove", 0), ("replace_one", 0), ("add_remove", 3))
 FEW, MANY = 9, 200
 LOOKS = """
-profile format values shapes distinct beginnings counts bounds detail atoms grids hours weekdays spelling
+profile format values shapes distinct beginnings counts bounds detail atoms grids hours weekdays days spelling
 censored marks comparisons lines constants relation times dates public patterns digits first
 """
 """The first word of the looks that so many tables get."""

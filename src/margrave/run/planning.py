@@ -68,6 +68,7 @@ WORDS = {
     "grids": "round numbers",
     "hours": "hours of the day",
     "weekdays": "days of the week",
+    "month_days": "days of the month",
     "spelling": "spelling",
     "offsets": "offsets from UTC",
     "marks": "marks of missing values",

@@ -1,4 +1,4 @@
-"""Moments and dates drawn by the hours of the day and the days of the week that they fall on."""
+"""Moments and dates drawn by the hours, the days of the week and the days of the month that they fall on."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from margrave.schema.calendar import FIRST_WEEKDAY, HOUR
 from margrave.schema.columns import Binned, Date, Moment
 from margrave.schema.storage.clock import DAY
+from margrave.schema.storage.months import CALENDAR, MONTH_PLACES, find_month_places
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -48,11 +49,15 @@ class Cycle:
     def of(cls, column: Binned) -> Cycle | None:
         """The week of a column of dates or moments by what is known of its hours and weekdays.
 
+        Where days of the month are known it is the whole calendar, which repeats itself every 400 years.
+
         Returns:
             None where neither is known, and for columns of other kinds.
         """
         if not isinstance(column, (Date, Moment)):
             return None
+        if isinstance(column, Date) and column.month_days is not None:
+            return cls.of_months(column.weekdays, column.month_days)
         hours = column.hours if isinstance(column, Moment) else None
         if hours is None and column.weekdays is None:
             return None
@@ -69,6 +74,21 @@ class Cycle:
         """
         days = np.roll(np.ones(7) if weekdays is None else weekdays, -FIRST_WEEKDAY)
         return cls(HOUR, np.outer(days, hours).ravel()) if clock else cls(1, days)
+
+    @classmethod
+    def of_months(cls, weekdays: Sequence[float] | None, month_days: Sequence[float]) -> Cycle:
+        """The calendar, in which each day weighs what its place in the month does, times its weekday.
+
+        Days of both may have no weight in common, such as the first days of months in a range where all are
+        Sundays: an interval without weight is drawn from evenly, as anywhere.
+
+        Args:
+            weekdays: Monday first, shape [7]; None for alike.
+            month_days: The first 30 days of a month and its last, shape [MONTH_PLACES].
+        """
+        days = np.roll(np.ones(7) if weekdays is None else weekdays, -FIRST_WEEKDAY)
+        weights = np.asarray(month_days)[find_month_places()] * np.resize(days, CALENDAR)
+        return cls(1, weights if weights.any() else np.ones(CALENDAR))
 
     def lengths(self, low: Floats, high: Floats) -> Floats:
         """How much of each interval [low, high) lies in each tick of the period, shape [intervals, ticks].
@@ -124,3 +144,24 @@ class Cycle:
         periods, rest = np.divmod(numbers, self.tick * len(self.weights))
         found: Any = periods * ends[-1] + np.interp(rest / self.tick, np.arange(len(ends)), ends)
         return np.asarray(found, dtype=np.float64)
+
+
+def count_month_days(low: Floats, high: Floats) -> Floats:
+    """The days of each interval [low, high) by weekday and place in the month, [intervals, 7 * MONTH_PLACES].
+
+    Weekdays begin with Thursday, and each has its places. Days are counted one by one, whole periods of the
+    calendar at once.
+
+    Args:
+        low: Whole days, shape [intervals].
+        high: At least low, shape [intervals].
+    """
+    joint = np.arange(CALENDAR) % 7 * MONTH_PLACES + find_month_places()
+    cells, places = len(low), 7 * MONTH_PLACES
+    starts = low.astype(np.int64)
+    periods, rest = np.divmod(high.astype(np.int64) - starts, CALENDAR)
+    owner = np.repeat(np.arange(cells), rest)
+    day = np.arange(len(owner)) + np.repeat(starts - (np.cumsum(rest) - rest), rest)
+    found = np.bincount(owner * places + joint[day % CALENDAR], minlength=cells * places)
+    whole = np.outer(periods, np.bincount(joint, minlength=places))
+    return np.asarray(found.reshape(cells, places) + whole, dtype=np.float64)

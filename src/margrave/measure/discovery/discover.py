@@ -272,8 +272,8 @@ class Discovery:
     6. *spelling* of text that is moments, times or numbers, *offsets from UTC* of moments that have some,
        *censored results* and *marks* of missing values among them
        (`margrave.schema.storage.spelling`, `margrave.measure.discovery.kinds`); other rows are in no cell.
-       After 4, *distinct values* of whole numbers (`margrave.measure.discovery.keys`), or *hours* and
-       *weekdays* of moments and dates (`margrave.measure.discovery.cycles`).
+       After 4, *distinct values* of whole numbers (`margrave.measure.discovery.keys`), or *hours*,
+       *weekdays* and *days of the month* of moments and dates (`margrave.measure.discovery.cycles`).
     7. *values* of text: missing, and each value that occurs; only values whose noisy count passes a
        threshold are released (`search_values`), which costs a share of delta as well. Where they leave many
        rows without a code, *public lists*, *shapes*, *distinct values*, a search in several columns together,
@@ -558,9 +558,9 @@ class Discovery:
         wanted = needs(column)
         if isinstance(known, (Date, Moment, Time)) and not isinstance(column, Temporal):
             self._source = self._source.read_as([known])
-            # Weekdays, or hours, are asked for in place of how many different numbers there are.
-            wanted |= {"weekdays"} if isinstance(known, Date) and not known.has_months else set()
-            wanted |= {"hours"} if isinstance(known, Moment) else set()
+            # Cycles are asked for in place of different numbers, atoms and grids.
+            cycles = {"hours"} if isinstance(known, Moment) else {"weekdays", "month_days"}
+            wanted |= cycles if not known.has_months else set()
         ask = functools.partial(self._look, every_row=False)
         known = find_cycles(known, self._source, ask, unit, SHARES, wanted)
         if may_be_keys(column) and isinstance(known, Integer):

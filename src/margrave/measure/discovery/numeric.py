@@ -90,6 +90,7 @@ SHARES = {
     "grids": Fraction(1),
     "hours": Fraction(1, 2),
     "weekdays": Fraction(1, 4),
+    "month_days": Fraction(1, 4),
     "spelling": Fraction(1, 2),
     "offsets": Fraction(1, 4),
     "marks": Fraction(1, 4),

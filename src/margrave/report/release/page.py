@@ -288,13 +288,14 @@ def _grids(column: Binned) -> str:
 
 
 def _repeats(column: Binned) -> str:
-    """What decoding knows of hours, weekdays and keys."""
+    """What decoding knows of hours, weekdays, days of the month and keys."""
     if isinstance(column, Integer):
         if column.repeats:
             return f"; each number drawn for {rows_per_key(column.repeats):.1f} rows in the mean"
         return "; no number twice" if column.unique else ""
     cycles = ["hours"] if isinstance(column, Moment) and column.hours is not None else []
     cycles += ["weekdays"] if isinstance(column, (Date, Moment)) and column.weekdays is not None else []
+    cycles += ["days of the month"] if isinstance(column, Date) and column.month_days is not None else []
     return f"; drawn by {' and '.join(cycles)}" if cycles else ""
 
 

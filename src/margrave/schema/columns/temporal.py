@@ -17,6 +17,7 @@ from margrave.schema.storage import clock
 from margrave.schema.storage.clock import SECOND
 from margrave.schema.storage.clock_numbers import MINUTE, is_clock_format
 from margrave.schema.storage.date_numbers import is_date_number_format, is_stamp_format
+from margrave.schema.storage.months import MONTH_PLACES
 from margrave.schema.storage.spelling import SPELLINGS
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -103,7 +104,7 @@ def check_spelling(column: Temporal, spelling: object) -> None:
 
 
 def check_weights(column: Temporal, part: str, count: int) -> None:
-    """Make weights of hours or weekdays a tuple of floats; None stays.
+    """Make weights of hours, weekdays or days of the month a tuple of floats; None stays.
 
     Raises:
         SchemaError: They are not that many numbers, one is negative, or none is above 0.
@@ -150,6 +151,9 @@ class Date(Temporal):
             each date is the first of a month, and only such days are drawn.
         weekdays: A weight of each day of the week, Monday first, by which days are drawn inside a bin, as in
             (1, 1, 1, 1, 1, 0, 0); left out, it is discovered together with the bins.
+        month_days: A weight of each of the first 30 days of a month and one of its last day, whichever that
+            is, likewise: the last of 31 weights is that of January 31 and April 30. Left out, it is
+            discovered where some days of the month hold far more rows, or far fewer, than others.
         binning, rare, fine, weights, grids: As for `Integer`.
 
     Example:
@@ -160,10 +164,12 @@ class Date(Temporal):
     kind: ClassVar[str] = "date"
     read: ClassVar[str] = "date"
     weekdays: tuple[float, ...] | None = None
+    month_days: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         Temporal.__post_init__(self)
         check_weights(self, "weekdays", 7)
+        check_weights(self, "month_days", MONTH_PLACES)
 
     def _whole(self, value: Any) -> float | None:
         if isinstance(value, datetime.datetime):

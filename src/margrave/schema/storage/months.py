@@ -1,11 +1,14 @@
 """Months: dates of which texts have year and month alone, as in 2011-05, and stand for the first day of it.
 
+And days of the month: the first 30 and the last, in the calendar that repeats itself every 400 years.
+
 A column of months is one of dates whose `format` names no day. Its cells are read as first days, so that it
 has an order and differences as all dates do, and the days that are drawn for it are first days as well.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -20,6 +23,11 @@ MONTH_VOTES = ("%Y-%m", "%m/%Y", "%Y/%m", "%m.%Y", "%m-%Y")
 YEAR, MONTH = "(?:1[89]|2[01])[0-9]{2}", "(?:0[1-9]|1[0-2])"
 """Years and months of such texts. Codes such as 2011-37 are none, and there are few others like them."""
 POINTED = MONTH_VOTES.index("%m.%Y")
+
+CALENDAR = 146_097
+"""Days after which the Gregorian calendar repeats itself, weekdays included: 400 years, 20,871 weeks."""
+MONTH_PLACES = 31
+"""Places of a day in its month: the first to the 30th, and the last day of a month, which is none of them."""
 
 
 def names_months(written: str | None) -> bool:
@@ -105,3 +113,25 @@ def _month_of(days: Days) -> Days:
 
 def _first_day(months: Days) -> Days:
     return np.asarray(months, dtype=np.int64).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+@functools.cache
+def find_month_places() -> Days:
+    """The place in its month of each day from 1970-01-01 on, 0 for a first day: shape [CALENDAR]."""
+    days = np.arange(CALENDAR).astype("datetime64[D]")
+    months = days.astype("datetime64[M]")
+    places: Days = (days - months.astype("datetime64[D]")).astype(np.int64)
+    places[(days + 1).astype("datetime64[M]") != months] = MONTH_PLACES - 1
+    places.flags.writeable = False
+    return places
+
+
+def sum_month_places(counts: Days) -> Days:
+    """Counts by day of the calendar summed by place in the month: shape [MONTH_PLACES].
+
+    Args:
+        counts: From 1970-01-01 on, shape [CALENDAR].
+    """
+    sums = np.zeros(MONTH_PLACES, dtype=np.int64)
+    np.add.at(sums, find_month_places(), counts)
+    return sums

@@ -77,8 +77,11 @@ def choose_links(
     gaps = list_gaps(pairs, noisy) | _list_smeared(columns.values())
     lacking = {base for base, column in gaps if any(link.column == column for link in near.get(base, ()))}
 
-    def rank(name: str) -> tuple[bool, bool, float]:
-        return name not in fixed, name in lacking, -_weight(columns[name], near[name])
+    def rank(name: str) -> tuple[bool, bool, bool, float]:
+        # A date that is added to another one seldom has room to be on its own day of the month.
+        own = columns[name]
+        monthly = isinstance(own, Date) and own.month_days is not None
+        return name not in fixed, name in lacking, not monthly, -_weight(own, near[name])
 
     links = _direct_links(sorted(near, key=rank), near, gaps)
     scores = {(pair.base.name, pair.column.name): score for pair, score, _ in seen}
