@@ -203,10 +203,9 @@ def _drawing_notes(column: Column) -> list[str]:
             "these stand alone, or what follows is made up"
         )
     if isinstance(column, Listed) and has_new_keys(column):
-        found.append(
-            f"{column.name!r} holds new keys of {_count_of(column.patterns, 'pattern')}, which go with the "
-            "other columns; one may be a real one by chance"
-        )
+        many = f"{len(column.patterns)} patterns, which go with the other columns"
+        shape = many if len(column.patterns) > 1 else f"the shape {column.patterns[0]}"
+        found.append(f"{column.name!r} holds new keys of {shape}; one may be a real one by chance")
     if isinstance(column, Categorical | Integer) and column.repeats:
         what = "numbers" if isinstance(column, Integer) else "texts"
         found.append(
