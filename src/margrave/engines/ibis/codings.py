@@ -40,6 +40,7 @@ from margrave.schema.columns.relative import (
     multiply_in_turn,
     sum_in_turn,
 )
+from margrave.schema.constraints.flag_counts import read_counted
 from margrave.schema.constraints.rules import CalendarRule, DatePart
 from margrave.schema.encode import encode_column, likeliest
 from margrave.schema.storage.clock import DAY
@@ -288,9 +289,7 @@ def agreement_cell(table: Any, rule: CalendarRule, reads: Sequence[str]) -> Any:
     # Other parts of a date are made of small numbers.
     divide = divide_small if isinstance(rule, DatePart) else floor_divide
     told = rule.tell_number(instants, divide) if known is None else table[f"{known[1]}0"]
-    agreed = ibis.coalesce(table.n == told, False)
-    cells = [ibis.literal(cell, type="int32") for cell in range(3)]
-    return ibis.ifelse(there, ibis.ifelse(agreed, cells[0], cells[1]), cells[2])
+    return _place_agreement(there, table.n == told)
 
 
 def flag_cell(number: Stored, flags: Sequence[Stored], counted: Sequence[str]) -> Any:
@@ -303,9 +302,13 @@ def flag_cell(number: Stored, flags: Sequence[Stored], counted: Sequence[str]) -
     """
     said = sum(_say_yes(flag, value) for flag, value in zip(flags, counted, strict=True))
     found = number.read_numbers("number").value
+    return _place_agreement(found.notnull(), found == said)
+
+
+def _place_agreement(there: Any, agreed: Any) -> Any:
+    """The cell of rows that obey a rule, 0, that do not, 1, and of which no value is there, 2."""
     cells = [ibis.literal(cell, type="int32") for cell in range(3)]
-    agreed = ibis.coalesce(found == said, False)
-    return ibis.ifelse(found.notnull(), ibis.ifelse(agreed, cells[0], cells[1]), cells[2])
+    return ibis.ifelse(there, ibis.ifelse(ibis.coalesce(agreed, False), cells[0], cells[1]), cells[2])
 
 
 def _say_yes(flag: Stored, counted: str) -> Any:
@@ -316,16 +319,9 @@ def _say_yes(flag: Stored, counted: str) -> Any:
     elif flag.form == "bool":
         held = flag.value if counted == "true" else ~flag.value if counted == "false" else ibis.literal(False)
     else:
-        known = _read_number(counted)
+        known = read_counted(counted)
         held = ibis.literal(False) if known is None else flag.number == known
     return ibis.ifelse(ibis.coalesce(held, False), one, none)
-
-
-def _read_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def relative_code(own: Stored, bases: Sequence[Stored], column: Relative) -> Stored:

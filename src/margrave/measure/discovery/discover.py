@@ -392,7 +392,7 @@ class Discovery:
             flags = flag_counts.FlagCounts(self._source, self._gaussian, rows_of(self._totals)[0], public)
             before = self._ledger.planned
             profiled = flags.run(profiled, found, counted)
-            reserve = max(reserve - (before - self._ledger.planned), Fraction(0)) if reserve else reserve
+            reserve = max(reserve - (before - self._ledger.planned), Fraction(0))
         if reserve:
             profiled, found = self._find_relations(profiled, found, reserve)
         if not told and may_tell(profiled.columns, ruled):

@@ -109,8 +109,13 @@ def say_yes(column: Column, counted: str, codes: Codes, numbers: NDArray[Any] | 
     if isinstance(column, Listed):
         texts = list_written(column)
         return np.asarray(codes == texts.index(counted)) if counted in texts else np.zeros(len(codes), bool)
+    number = read_counted(counted)
+    return np.zeros(len(codes), dtype=np.bool_) if number is None else np.asarray(numbers == number)
+
+
+def read_counted(counted: str) -> float | None:
+    """The number that a counted value is for flags that are numbers; None where it is none."""
     try:
-        number = float(counted)
+        return float(counted)
     except ValueError:
-        return np.zeros(len(codes), dtype=np.bool_)
-    return np.asarray(numbers == number)
+        return None

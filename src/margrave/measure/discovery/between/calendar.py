@@ -265,12 +265,7 @@ class Calendar:
     ) -> tuple[Array, float]:
         """Noisy counts of rows that obey each rule, that do not, and that lack a value; and their sigma."""
         reads = {name: one.read for name, one in dates.items()}
-
-        def exact() -> list[NDArray[np.int64]]:
-            return [np.concatenate([counts.reveal() for counts in self._source.agreements(rules, reads)])]
-
-        (noisy,), sigma = self._gaussian.joint(len(rules)).ask([what], cost, exact)
-        return noisy.reshape(-1, 3), sigma
+        return count_agreements(self._source, self._gaussian.joint(len(rules)), what, rules, cost, reads)
 
     def find_candidates(self, schema: Schema) -> list[CalendarRule]:
         """The rules that released bins leave open, those of the nearest distributions first."""
@@ -510,6 +505,35 @@ def _compare_times(
         if bar > 0 and gap <= bar:
             found.append((gap / bar, Elapsed(name, since, until, unit)))
     return found
+
+
+def count_agreements(
+    source: Source,
+    joint: Gaussian,
+    what: str,
+    rules: Sequence[CalendarRule | FlagCount],
+    cost: Fraction,
+    reads: Mapping[str, str],
+) -> tuple[Array, float]:
+    """Noisy counts of rows that obey each rule, that do not, and that lack a value, and their sigma.
+
+    Args:
+        source: The private table.
+        joint: The mechanism for a table of each rule together, as `Gaussian.joint` of their number.
+        what: Name of the look in the ledger.
+        rules: What is asked about.
+        cost: In rho, for all of them.
+        reads: As what dates are read, by name.
+
+    Returns:
+        Shape [rules, 3], and the standard deviation of the noise of each.
+    """
+
+    def exact() -> list[NDArray[np.int64]]:
+        return [np.concatenate([counts.reveal() for counts in source.agreements(rules, reads)])]
+
+    (noisy,), sigma = joint.ask([what], cost, exact)
+    return noisy.reshape(-1, 3), sigma
 
 
 def choose_rules(

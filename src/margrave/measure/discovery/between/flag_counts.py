@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from margrave.measure.discovery.between.calendar import MIN_SHARE, MOST_NOISE, choose_rules, is_whole
+from margrave.measure.discovery.between.calendar import (
+    MIN_SHARE,
+    MOST_NOISE,
+    choose_rules,
+    count_agreements,
+    is_whole,
+)
 from margrave.measure.mechanisms.gaussian import Gaussian
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Binned, Boolean, Categorical, Column, Integer
@@ -153,12 +159,8 @@ class FlagCounts:
         their sigma, of no less than the rows over `fine`, and what they cost."""
         joint = self._gaussian.joint(len(rules))
         cost = joint.find_cost(rho, self._rows / fine)
-
-        def exact() -> list[NDArray[np.int64]]:
-            return [np.concatenate([counts.reveal() for counts in self._source.agreements(rules, {})])]
-
-        (noisy,), sigma = joint.ask([f"flags counted by {len(rules)} rules"], cost, exact)
-        return noisy.reshape(-1, 3), sigma, cost
+        what = f"flags counted by {len(rules)} rules"
+        return *count_agreements(self._source, joint, what, rules, cost, {}), cost
 
     def find_candidates(
         self, schema: Schema, found: Sequence[NoisyMarginal]
