@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from margrave.schema.columns import Binned, Integer, Whole
 from margrave.schema.columns.repeats import share_rows
 from margrave.schema.cycles import Cycle
+from margrave.schema.storage.forms import read_narrow
 from margrave.schema.storage.months import draw_first_days
 
 Bins = NDArray[np.int64]
@@ -162,13 +163,14 @@ def real_numbers(bins: Bins, column: Binned, rng: np.random.Generator, dtype: An
     # next code: so the ends are the nearest numbers of that type inside of each bin.
     edges = column.edge_array
     near = np.clip(edges, -top, top).astype(dtype)
+    read = near if dtype == np.float64 else read_narrow(near)
     infinity = dtype(np.inf)
     with np.errstate(over="ignore"):
-        floor = np.minimum(np.where(near < edges, np.nextafter(near, infinity), near), dtype(top))
+        floor = np.minimum(np.where(read < edges, np.nextafter(near, infinity), near), dtype(top))
         below = np.maximum(np.nextafter(near, -infinity), dtype(-top))
-    ceiling = np.where(near >= edges, below, near)
+    ceiling = np.where(read >= edges, below, near)
     # The kind says whether its last bin has its end.
-    ceiling[-1] = near[-1] if near[-1] <= np.float64(column.upper) else below[-1]
+    ceiling[-1] = near[-1] if read[-1] <= np.float64(column.upper) else below[-1]
     return np.clip(values, floor[bins], np.maximum(ceiling[bins + 1], floor[bins]))
 
 

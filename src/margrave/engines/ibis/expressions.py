@@ -23,8 +23,10 @@ from margrave.schema.storage import clock
 from margrave.schema.storage.clock import DAY, SECOND
 from margrave.schema.storage.clock_numbers import MIDNIGHT, MINUTE
 from margrave.schema.storage.date_numbers import CLOCK_DIGITS, LATEST, MOST_NUMBER, POINT, STAMPS
-from margrave.schema.storage.forms import MAX_EXACT_FLOAT
+from margrave.schema.storage.forms import MAX_EXACT_FLOAT, MOST_PLACES
 
+SINGLE_WHOLE = float(1 << 23)
+"""Size from which all numbers of single precision are whole."""
 MIN_INEXACT_NUMBER = float(1 << 52)
 """Numbers of this size and more are looked at here, value by value: SQL has no exact arithmetic for them."""
 
@@ -235,9 +237,28 @@ def _finite(column: Any) -> Any:
     """Numbers in double precision, null for NaN and the infinities."""
     # Decimals by their digits: the nearest double, as in `storage`; backends' own casts may be one off.
     value = (column.cast("string") if column.type().is_decimal() else column).cast("float64")
+    if column.type().is_float32():
+        value = _read_narrow(column, value)
     # A size above the largest float tells the infinities.
     absent = value.isnan() | (value.abs() > number(sys.float_info.max))
     return ibis.ifelse(absent, ibis.null("float64"), value + 0.0)
+
+
+def _read_narrow(column: Any, exact: Any) -> Any:
+    """Numbers of single precision as the decimals that they stand for, as `schema.storage.forms.read_narrow`.
+
+    Args:
+        column: The column.
+        exact: The same in double precision.
+    """
+    branches = []
+    for places in range(MOST_PLACES + 1):  # 0: whole numbers are what they are
+        scale = 10.0**places
+        near = (exact * number(scale) + number(0.5)).floor().cast("float64") / number(scale)
+        branches.append((near.cast("float32") == column, near))
+    # Beyond 2^23 all are whole, and the infinities have no floor.
+    small = exact.abs() < number(SINGLE_WHOLE)
+    return ibis.ifelse(small, ibis.cases(*branches, else_=exact), exact)
 
 
 def has_number_format(column: Column) -> bool:

@@ -23,6 +23,7 @@ from margrave.schema.draws import real_numbers, unique_numbers, whole_numbers
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
+from margrave.schema.storage.forms import read_narrow
 
 ROUNDS = 4
 """How often rows are drawn bin by bin before their numbers are drawn together."""
@@ -67,7 +68,7 @@ class Storage:
     def round_values(self, values: Floats) -> Floats:
         """The nearest numbers it can hold."""
         if self.single:
-            return values.astype(np.float32).astype(np.float64)
+            return read_narrow(values.astype(np.float32))
         if self.grain in (0.0, 1.0):
             return np.rint(values) if self.grain else values
         over = 1.0 / self.grain

@@ -23,6 +23,9 @@ from margrave.schema.storage import clock
 MAX_EXACT_FLOAT = float(1 << 53)
 """Whole numbers beyond it are not exact in float64 and count as numbers that are not whole."""
 
+MOST_PLACES = 5
+"""Decimal places up to which a number of less than double precision is read as the decimal it stands for."""
+
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 TEXT = pa.dictionary(pa.int32(), pa.large_string())
 
@@ -33,9 +36,10 @@ Array = Any
 def normal(array: Array, name: str) -> Array:
     """The column as int64, uint64, float64 without NaN or infinities, bool, or dictionary-coded text.
 
-    Dates become days and other temporal values microseconds, in int64; see `clock`.
+    Numbers of less than double precision become the decimals they stand for; see `read_narrow`. Dates become
+    days and other temporal values microseconds, in int64; see `clock`.
 
-    **Not private**: the values are the same.
+    **Not private**: nothing is left out.
 
     Args:
         array: A pyarrow.Array or ChunkedArray of numbers, truth values, text, dates or times.
@@ -160,8 +164,36 @@ def is_text(array: Array) -> bool:
 def _finite(array: Array) -> Array:
     if pa.types.is_decimal(array.type):
         array = pc.cast(pc.cast(array, pa.string()), pa.float64())  # by its digits: the nearest double
-    values = np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+    values = array.to_numpy(zero_copy_only=False)
+    if pa.types.is_float16(array.type) or pa.types.is_float32(array.type):
+        values = read_narrow(np.asarray(values, dtype=array.type.to_pandas_dtype()))
+    values = np.asarray(values, dtype=np.float64)
     return pa.array(values + 0.0, mask=~np.isfinite(values))  # + 0.0: minus zero is zero
+
+
+def read_narrow(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers of half or single precision as the decimals that they stand for, in double precision.
+
+    The nearest single to 3.2 is 3.2000000477 in double precision, which is on no grid of tenths and above a
+    bound of 3.2. So a number is read as the decimal of the fewest places, MOST_PLACES at most, that it is the
+    nearest number of its type to; one that is none as it is. Backends compute the same
+    (`margrave.engines.ibis.expressions`), which is why no texts are compared: they spell such numbers in
+    different ways.
+
+    Args:
+        values: Of type float16 or float32, shape [rows]; NaN and the infinities are left.
+    """
+    with np.errstate(invalid="ignore"):  # a NaN of any kind is one
+        exact = values.astype(np.float64)
+    found: NDArray[np.float64] = exact.copy()
+    left = np.flatnonzero(np.isfinite(exact) & (exact != np.floor(exact)))
+    for places in range(1, MOST_PLACES + 1):
+        scale = 10.0**places
+        near = np.floor(exact[left] * scale + 0.5) / scale
+        held = near.astype(values.dtype) == values[left]
+        found[left[held]] = near[held]
+        left = left[~held]
+    return found
 
 
 def _recode(array: Array, name: str) -> Array:

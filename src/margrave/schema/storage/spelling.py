@@ -410,7 +410,7 @@ def _write_column(column: Any, name: str, text: TextFormat) -> Any:
 def _number_texts(values: Any) -> Any:
     """Numbers in their usual form, without exponents where decimals write them in full."""
     if pa.types.is_floating(values.type):
-        return forms.number_texts(values.cast(pa.float64()))
+        return forms.number_texts(forms.normal(values, "numbers"))
     return values.cast(pa.string())
 
 
