@@ -237,11 +237,10 @@ def _finite(column: Any) -> Any:
     """Numbers in double precision, null for NaN and the infinities."""
     # Decimals by their digits: the nearest double, as in `storage`; backends' own casts may be one off.
     value = (column.cast("string") if column.type().is_decimal() else column).cast("float64")
-    if column.type().is_float32():
-        value = _read_narrow(column, value)
     # A size above the largest float tells the infinities.
     absent = value.isnan() | (value.abs() > number(sys.float_info.max))
-    return ibis.ifelse(absent, ibis.null("float64"), value + 0.0)
+    read = _read_narrow(column, value) if column.type().is_float32() else value
+    return ibis.ifelse(absent, ibis.null("float64"), read + 0.0)
 
 
 def _read_narrow(column: Any, exact: Any) -> Any:
