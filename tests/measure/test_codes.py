@@ -25,6 +25,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.report.release.record import handling_section
 from margrave.schema.columns import Boolean, Categorical, Column, Identifier, Integer, Omitted
+from margrave.schema.columns.identifier import find_rest_shape
 from margrave.schema.columns.public_lists import (
     MOST_LISTS,
     PUBLIC_LISTS,
@@ -378,3 +379,30 @@ def test_public_lists_hold_each_value_once_and_fit_themselves() -> None:
     assert len(PUBLIC_LISTS["countries, ISO 3166 codes of two letters"]) == 249
     assert len(PUBLIC_LISTS["states of the US, codes"]) == 56
     assert find_list(["Bonn", "Aachen", "Jena"]) is None
+
+
+def test_numbers_without_a_beginning_are_drawn_of_the_digits_that_are_left() -> None:
+    column = Categorical(
+        name="id", values=("7",), missing=False, prefixes=("1", "29"), endings=("[0-9]{2}", "[0-9]{2}")
+    )
+    counts = np.array([40.0, 900.0, 100.0])
+    assert find_rest_shape({"[0-9]{3}": 1000.0, "[0-9]{2}": 300.0}, column, counts) == "[1-9][0-9]"
+    assert find_rest_shape({"[0-9]{3}": 1500.0, "[0-9]{2}": 300.0}, column, counts) == "[1-9][0-9]{2}"
+    assert find_rest_shape({"[0-9]{3}": 1000.0, "[0-9]": 300.0}, column, counts) == "[0-9]"
+    assert find_rest_shape({"[0-9]{3}": 1000.0, "[A-Z][0-9]": 300.0}, column, counts) == ""
+    assert find_rest_shape({"[0-9]{3}": 9.0}, Categorical(name="id", values=("7",)), counts) == ""
+
+
+@pytest.mark.filterwarnings("ignore::margrave.errors.NotPrivateWarning")
+@pytest.mark.parametrize("stored", ["text", "integer"])
+def test_subjects_of_a_panel_are_numbers_in_all_rows(stored: str, tmp_path: Path) -> None:
+    """Numbers of subjects, each in several rows, fall back to beginnings; the others stay numbers."""
+    subjects = np.repeat(np.arange(1, 538), 4)
+    table: Any = pa.table({"id": subjects, "age": np.tile([7, 8, 9, 10], 537)})
+    if stored == "text":
+        pa_csv.write_csv(table, tmp_path / "panel.csv")
+        table = tmp_path / "panel.csv"
+    for seed in range(1, 4):
+        made = Synthesizer("independent", epsilon=1.0, not_private_test_seed=seed).fit(table).sample(2000)
+        drawn = made["id"].to_pylist()
+        assert all(re.fullmatch("[1-9][0-9]{0,2}|0", str(one)) for one in drawn)

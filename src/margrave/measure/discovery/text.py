@@ -58,7 +58,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -93,7 +93,7 @@ from margrave.privacy.ledger.ledger import Ledger
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Column, Listed, Omitted
 from margrave.schema.columns.base import Scalar
-from margrave.schema.columns.identifier import has_letters, keep_letters, shape_of
+from margrave.schema.columns.identifier import find_rest_shape, has_letters, keep_letters, shape_of
 from margrave.schema.columns.public_lists import (
     MOST_LISTS,
     choose_list,
@@ -125,7 +125,7 @@ WEIGHT = 1000
 LEAST_REST = 0.02
 """Share of the rows without a code of their own from which more is asked about them."""
 MOSTLY_LISTED = 0.5
-"""Share of the rows with listed values from which a column is taken for one of categories."""
+"""Share of the rows with listed values from which a column is one of categories."""
 LETTERS, MIN_SHAPED_SHARE = Fraction(1, 4), 0.8
 """Part of what the look at first digits of keys may cost for one at their letters or signs, not measured; and
 share of the rows in released shapes from which these are the pattern of keys."""
@@ -395,8 +395,7 @@ class TextSearch:
         if found.torn:
             known, marginal = self._with_patterns(found, known, marginal)
         elif found.coded:
-            shape = max(found.shapes, key=lambda one: found.shapes[one])
-            known, marginal = self._beginnings(known, marginal, shape)
+            known, marginal = self._beginnings(known, marginal, found.shapes)
         if known.values or known.grouped:
             return known, marginal
         return Omitted(name=known.name, reason=NO_PATTERN if found.unlike else NO_VALUE), None
@@ -576,12 +575,13 @@ class TextSearch:
         return split_patterns(shapes, looks, noisy, sigma)
 
     def _beginnings(
-        self, column: Categorical, marginal: NoisyMarginal, shape: str
+        self, column: Categorical, marginal: NoisyMarginal, shapes: Mapping[str, float]
     ) -> tuple[Categorical, NoisyMarginal]:
         """The column with codes for frequent beginnings, and the marginal with their counts.
 
         **Privacy.** Proof at the head of this file, 5.
         """
+        shape = max(shapes, key=shapes.__getitem__)
         lengths = cut_lengths(shape)
         for length in lengths:
             what = f"beginnings of {column.name}, {length} letters"
@@ -592,7 +592,7 @@ class TextSearch:
             bar = max(sigma * rarest_deviations(len(cells)), column.rare * self.rows[0])
             found = {cell: float(count) for cell, count in zip(cells, noisy, strict=True) if count >= bar}
             column, marginal = with_prefixes(column, marginal, found, sigma, complete_shape(shape, length))
-        return column, marginal
+        return dataclasses.replace(column, others=find_rest_shape(shapes, column, marginal.values)), marginal
 
 
 def weight_of(held: int) -> int:

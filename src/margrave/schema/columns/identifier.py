@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import re
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, product, takewhile
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 
 from margrave.errors import SchemaError, invalid
 from margrave.schema.columns.base import CodelessColumn, split_words
+
+if TYPE_CHECKING:
+    from margrave.schema.columns.listed import Categorical
 
 CLASSES = {
     "[0-9]": "0123456789",
@@ -186,6 +189,31 @@ def _run_shape(run: str) -> str:
 
 def _repeat_sign(name: str, times: int) -> str:
     return name if times == 1 else f"{name}{{{times}}}"
+
+
+def find_rest_shape(shapes: Mapping[str, float], column: Categorical, counts: NDArray[np.float64]) -> str:
+    """The shape that texts with none of the released beginnings are drawn of, "" where codes have letters.
+
+    It is that of most texts which the beginnings leave, where all shapes are digits alone. Digits behind a
+    beginning are drawn, so nothing is gained by leaving out those behind the others: a column of numbers
+    would hold text in these rows, or nothing.
+
+    Args:
+        shapes: Released shapes and their rows.
+        column: With released beginnings.
+        counts: The rows of its values and beginnings, in the order of their codes: shape [codes].
+    """
+    digits = all(signs == CLASSES["[0-9]"] for shape in shapes for signs in shape_parts(shape))
+    if not digits or not column.prefixes:
+        return ""
+    left = {len(shape_parts(shape)): rows for shape, rows in shapes.items()}
+    held = counts[len(column.values or ()) :].tolist()
+    for prefix, ending, rows in zip(column.prefixes, column.endings, held, strict=False):
+        length = len(prefix) + len(shape_parts(ending))
+        left[length] = left.get(length, 0.0) - rows
+    length = max(left, key=lambda length: left[length])
+    # A number begins with 0 only where a beginning says so.
+    return "[0-9]" if length == 1 else "[1-9]" + _repeat_sign("[0-9]", length - 1)
 
 
 @lru_cache(maxsize=4096)
