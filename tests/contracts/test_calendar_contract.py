@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from date_cases import DAYS, ENGINES, MOMENTS
-from engine_backends import NOT_HELD, Backends
+from engine_backends import NOT_HELD, STREAMS, Backends
 
 from margrave.engines.memory import open_source
 from margrave.errors import InputError
@@ -50,13 +50,15 @@ RULES: list[CalendarRule] = [
     *(Elapsed("real", "late", "zoned", unit) for unit in UNITS),
     *(Age("number", name, "2019-12-31", unit) for name in ("day", "zoned") for unit in DAY_UNITS),
     *(Age("real", "moment", "2020-02-29", unit) for unit in DAY_UNITS),
+    *(KeyYear("number", name, place, 2) for name in ("day", "after") for place in (0, 2, -2)),
+    *(KeyYear("number", "day", place) for place in (0, 1, -4)),
+    KeyYear("real", "moment", -2, 2),
 ]
 KEYS: list[CalendarRule] = [
     *(KeyYear("period", name, 0) for name in ("day", "moment", "zoned")),
     *(KeyYear("period", name, -2, 2) for name in ("late", "after")),
-    KeyYear("number", "day", 0),
 ]
-"""Text that a database counts is not read by its signs."""
+"""Text that a database counts is not read by its signs; numbers are."""
 FLAGS = [
     FlagCount("number", ("flag", "named"), ("true", "Monday")),
     FlagCount("number", ("flag", "named", "period"), ("false", 'it\'s \\ "odd"', "2019-12")),
@@ -156,10 +158,26 @@ def test_answers_are_those_of_memory(backends: Backends, engine: str) -> None:
     table = table.select([name for name in table.column_names if name not in NOT_HELD.get(engine, ())])
     memory = backends.open("memory-csv" if engine == "stream-csv" else "memory", table)[0]
     other = backends.open(engine, table)[0]
-    rules = [*RULES, *FLAGS, *(() if engine.startswith("ibis") else KEYS)]
+    rules = [*RULES, *FLAGS, *(KEYS if engine in STREAMS else ())]
     answers = [source.agreements(rules, READS) for source in (memory, other)]
     for rule, one, two in zip(rules, *answers, strict=True):
         np.testing.assert_array_equal(one.reveal(), two.reveal(), rule.words)
+
+
+@pytest.mark.needs_extra("ibis")
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.int64(), pa.float64(), pa.bool_()])
+def test_no_key_ends_a_look_at_its_digits(backends: Backends, kind: Any) -> None:
+    """However large it is, in a database that is asked as if it were far away."""
+    bits = 0 if pa.types.is_boolean(kind) else 64 if kind == pa.uint64() else 63
+    keys = [202300017, 0, 7, (1 << bits) - 1, None] if bits else [True, False, True, False, None]
+    keys = [float(key) if key is not None and pa.types.is_floating(kind) else key for key in keys]
+    days = pa.array([19_400] * 5, pa.int32()).cast(pa.date32())
+    table = pa.table({"key": pa.array(keys, kind), "day": days})
+    rules = [KeyYear("key", "day", 0), KeyYear("key", "day", 2, 2), KeyYear("key", "day", -2, 2)]
+    sources = [backends.open(engine, table)[0] for engine in ("ibis-duckdb queries", "memory")]
+    answers = [[one.reveal().tolist() for one in source.agreements(rules, READS)] for source in sources]
+    assert answers[0] == answers[1]
+    assert answers[0][0] == [int(bits > 0), 4 - int(bits > 0), 1]
 
 
 @pytest.mark.needs_extra("ibis")

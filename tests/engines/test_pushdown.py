@@ -12,7 +12,7 @@ from extras import import_extra
 from margrave.engines.memory import open_source as in_memory
 from margrave.engines.opening import open_head, open_here, open_source
 from margrave.errors import InputError, SchemaError
-from margrave.schema.columns import Categorical, Integer, Ordinal, Real
+from margrave.schema.columns import Categorical, Date, Integer, Ordinal, Real
 from margrave.schema.schema import Schema
 
 ibis = import_extra("ibis", __name__)
@@ -142,6 +142,13 @@ def test_no_moment_ends_a_run(unit: str) -> None:
     cells = source.histogram("m", np.array([-1e19, 0.0, 1.0, 1e19]), absent=True).reveal()
     assert cells.sum() == len(ticks)
     assert cells[1] == 1
+    # Read as dates, which is worked out in the backend: by its codes, and in looks as if it were far away.
+    dates = Schema((Date(name="m", lower="2020-01-01", upper="2021-01-01", missing=True, strict=False),))
+    (coded,) = source.bind(dates).count([("m",)])
+    assert (coded.reveal().sum(), coded.reveal()[-1]) == (len(ticks), missing)
+    source._in_process = False
+    assert source.histogram("m", np.array([-1e19, 0.0, 1e19]), "date").reveal().sum() == len(ticks) - missing
+    source._in_process = True
     alone = [ticks[-2:], ticks[-3:-2]]
     for place, part in enumerate(alone):
         few = pa.table({"m": pa.array(part, pa.int64()).view(pa.timestamp(unit))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -14,10 +15,11 @@ from margrave.engines.counts import Counts
 from margrave.engines.memory import open_source
 from margrave.measure.curator import Curator
 from margrave.measure.mechanisms.gaussian import Gaussian
-from margrave.measure.mechanisms.partition import leave_out_rest, search_values, threshold
+from margrave.measure.mechanisms.partition import find_texts, leave_out_rest, search_values, threshold
 from margrave.privacy.accounting.accountants import ZCDP
+from margrave.privacy.accounting.events import PartitionEvent
 from margrave.privacy.ledger.ledger import Ledger
-from margrave.privacy.unit import Neighbours
+from margrave.privacy.unit import Neighbours, Unit
 from margrave.release import NoisyMarginal
 from margrave.schema.columns import Categorical, Integer, Listed
 from margrave.schema.constraints.rules import Determines
@@ -78,6 +80,33 @@ def test_the_share_is_of_all_rows_where_more_are_known_than_are_listed() -> None
     plain, merged = _listed(0.0), _listed(0.02, rows=5000.0)
     assert sum(plain.values()) < 5000
     assert merged == {text: count for text, count in plain.items() if count >= 100}
+
+
+@pytest.mark.parametrize("sigma", [2, 40])
+@pytest.mark.parametrize(("k", "cells", "weight"), [(1, 1, 1), (4, 1, 1), (1, 5, 10), (3, 5, 10)])
+def test_what_one_owner_alone_holds_passes_with_the_declared_chance(
+    k: int, cells: int, weight: int, sigma: int
+) -> None:
+    """Rows alike hold a cell of k times the weight, others as many cells as rows: each is reckoned with."""
+    ledger = Ledger(
+        epsilon=1e4,
+        delta=0.5,
+        neighbours=Neighbours(Unit("id", k)),
+        accountant=ZCDP(),
+        partition_delta=Fraction(1, 10**6),
+    )
+    gaussian = Gaussian(ledger, SeededSource(0), (k * weight) ** 2)
+    rho, delta = Fraction((k * weight) ** 2, 2 * sigma**2), Fraction(1, 10**7)
+    empty = [((), np.zeros(1, dtype=np.int64))]
+    find_texts("values", lambda: empty, gaussian, ledger, rho, delta, cells=cells, weight=weight)
+    (event,) = ledger.events
+    assert isinstance(event, PartitionEvent)
+    assert (event.delta, event.sigma_squared) == (delta, sigma**2)
+
+    def bound_chance(bar: int) -> float:
+        return k * cells * 0.5 * math.erfc((bar - k * weight - 1) / sigma / math.sqrt(2))
+
+    assert bound_chance(event.threshold) <= float(delta) < bound_chance(event.threshold - 2)
 
 
 class Parted:

@@ -155,7 +155,7 @@ class Door:
 
     @property
     def total(self) -> Fraction:
-        """rho that was left when the table was opened, exact, less what went into sums of products."""
+        """rho that was left when the table was opened, exact; inside `set_aside`, what that leaves."""
         return self._total
 
     @contextmanager

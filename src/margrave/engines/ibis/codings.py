@@ -24,6 +24,7 @@ from margrave.engines.ibis.expressions import (
     interval,
     number,
     take_rest,
+    whole,
 )
 from margrave.errors import InputError, SchemaError, invalid
 from margrave.schema.calendar import FIRST_DAY, LAST_DAY, NO_PART, Instant
@@ -41,7 +42,7 @@ from margrave.schema.columns.relative import (
     sum_in_turn,
 )
 from margrave.schema.constraints.flag_counts import read_counted
-from margrave.schema.constraints.rules import CalendarRule, DatePart
+from margrave.schema.constraints.rules import CalendarRule, DatePart, KeyYear
 from margrave.schema.encode import encode_column, likeliest
 from margrave.schema.storage.clock import DAY
 
@@ -255,6 +256,8 @@ def read_number(column: Stored, rule: CalendarRule, read: str) -> dict[str, Any]
 
     read: "date" or "moment" where the number is one, which counts in days; else "number".
     """
+    if isinstance(rule, KeyYear):
+        return {"n": _read_digits(column, rule), "h": column.value.notnull()}
     if not rule.pairs:
         found = column.read_numbers(read).value
         there = found.notnull()
@@ -268,6 +271,20 @@ def read_number(column: Stored, rule: CalendarRule, read: str) -> dict[str, Any]
     cases = [(column.literal(text), ibis.literal(number, type="int32")) for text, number in rule.pairs]
     none = ibis.literal(NO_PART, type="int32")
     return {"n": column.value.cases(*cases, else_=none), "h": column.value.notnull()}
+
+
+def _read_digits(column: Stored, rule: KeyYear) -> Any:
+    """The number that a rule's digits of a whole number are, NO_PART where it has none there, or a sign."""
+    place, digits = rule.place, rule.digits
+    sound, value = column.number >= 0.0, column.value
+    if column.form not in ("int", "uint"):
+        # Bounded before they are made whole numbers, which some could not be.
+        value = ibis.ifelse(whole(column), column.number, None).cast("int64")
+    text = ibis.ifelse(sound, value, None).cast("string")
+    # As Python cuts texts: from the end on where the place is counted from there.
+    found = text.right(-place).left(digits) if place < 0 else text.substr(place, digits)
+    told = ibis.ifelse(found.length() == digits, found, None).cast("int64")
+    return ibis.coalesce(told, ibis.literal(NO_PART, type="int64"))
 
 
 def agreement_cell(table: Any, rule: CalendarRule, reads: Sequence[str]) -> Any:

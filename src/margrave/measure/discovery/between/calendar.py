@@ -265,7 +265,7 @@ class Calendar:
     ) -> tuple[Array, float]:
         """Noisy counts of rows that obey each rule, that do not, and that lack a value; and their sigma."""
         reads = {name: one.read for name, one in dates.items()}
-        return count_agreements(self._source, self._gaussian.joint(len(rules)), what, rules, cost, reads)
+        return count_agreements(self._source, self._gaussian, what, rules, cost, reads)
 
     def find_candidates(self, schema: Schema) -> list[CalendarRule]:
         """The rules that released bins leave open, those of the nearest distributions first."""
@@ -509,7 +509,7 @@ def _compare_times(
 
 def count_agreements(
     source: Source,
-    joint: Gaussian,
+    gaussian: Gaussian,
     what: str,
     rules: Sequence[CalendarRule | FlagCount],
     cost: Fraction,
@@ -519,7 +519,7 @@ def count_agreements(
 
     Args:
         source: The private table.
-        joint: The mechanism for a table of each rule together, as `Gaussian.joint` of their number.
+        gaussian: The mechanism for one table; those of all rules are one vector here.
         what: Name of the look in the ledger.
         rules: What is asked about.
         cost: In rho, for all of them.
@@ -532,7 +532,8 @@ def count_agreements(
     def exact() -> list[NDArray[np.int64]]:
         return [np.concatenate([counts.reveal() for counts in source.agreements(rules, reads)])]
 
-    (noisy,), sigma = joint.ask([what], cost, exact)
+    # What is asked and what it is priced for are the same list.
+    (noisy,), sigma = gaussian.joint(len(rules)).ask([what], cost, exact)
     return noisy.reshape(-1, 3), sigma
 
 

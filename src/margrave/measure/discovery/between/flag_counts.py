@@ -157,10 +157,9 @@ class FlagCounts:
     def _ask(self, rules: Sequence[FlagCount], rho: Fraction, fine: float) -> tuple[Array, float, Fraction]:
         """Noisy counts of rows that obey each rule, that do not, and that lack the number: shape [rules, 3];
         their sigma, of no less than the rows over `fine`, and what they cost."""
-        joint = self._gaussian.joint(len(rules))
-        cost = joint.find_cost(rho, self._rows / fine)
+        cost = self._gaussian.joint(len(rules)).find_cost(rho, self._rows / fine)
         what = f"flags counted by {len(rules)} rules"
-        return *count_agreements(self._source, joint, what, rules, cost, {}), cost
+        return *count_agreements(self._source, self._gaussian, what, rules, cost, {}), cost
 
     def find_candidates(
         self, schema: Schema, found: Sequence[NoisyMarginal]
