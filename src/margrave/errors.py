@@ -70,7 +70,8 @@ class NotPrivateWarning(UserWarning):
 
 
 class PlanWarning(UserWarning):
-    """A run takes very long, or has no time for its model; nothing is spent before it is said."""
+    """A run takes very long, has no time for its model, or repeats one that could be resumed; nothing is
+    spent before it is said."""
 
 
 def locate_error(error: BaseException) -> str:

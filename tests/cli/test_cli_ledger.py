@@ -95,13 +95,16 @@ def test_the_tables_for_people(folder: Path) -> None:
     told = call("ledger", "show", folder / "s.book").out.splitlines()
     account = rows(folder, "show")[0]
     assert f"people: epsilon {account['spent']:.6g} of 2 is spent; " in told[3]
-    assert f"one more run of epsilon {account['left']:.6g} fits." in told[3]
+    assert f"one more run of epsilon {account['left']:.6g} and delta 1e-9 fits." in told[3]
     assert "square of epsilon" in told[4]
 
 
 def test_an_account_is_explained_however_it_stands(folder: Path) -> None:
     (account,) = rows(folder, "show")
-    assert explain_account(account) == "people: epsilon 0 of 2 is spent; one more run of epsilon 2 fits."
+    assert (
+        explain_account(account)
+        == "people: epsilon 0 of 2 is spent; one more run of epsilon 2 and delta 1e-9 fits."
+    )
     open_run = {**account, "reserved": 0.75, "analyst": "ann", "left": 0.0}
     assert explain_account(open_run) == (
         "people, analyst ann: epsilon 0 of 2 is spent, 0.75 with the runs that are open or were given up; "

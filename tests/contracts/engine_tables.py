@@ -54,6 +54,7 @@ TABLES: dict[str, pa.Table] = {
             "real": pa.array([0.1, -0.0, NAN, INF, -INF, 1e300, 5e-324, None]),
             "grid": pa.array([0.25, 1000.0, 0.07, 2.0**60, 123456.78, -2.5, 4.0, 1e15 + 0.5]),
             "single": pa.array([0.1, 1.5, NAN, 3.0, None, 1e30, -2.0, 16_777_217.0], pa.float32()),
+            "tenths": pa.array([0.3, 79.6, -1e-40, INF, 1e-7, 8_388_607.5, 97_474_816.0, None], pa.float32()),
             "money": pa.array([None, *MONEY], pa.decimal128(12, 2)),
         }
     ),

@@ -18,6 +18,9 @@ from margrave.privacy.accounting.composition import Charge, find_standing, fits,
 from margrave.privacy.ledger.book import Book
 from margrave.privacy.unit import Neighbours, Unit
 
+# Runs that are alike and open stand beside each other here.
+pytestmark = pytest.mark.filterwarnings("ignore::margrave.errors.PlanWarning")
+
 
 def test_runs_that_fit_are_opened_and_no_more(tmp_path: Path) -> None:
     kept = book(tmp_path)

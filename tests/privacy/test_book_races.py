@@ -18,6 +18,9 @@ from margrave.errors import BudgetError
 from margrave.privacy.accounting.composition import fits
 from margrave.privacy.ledger.book import Book
 
+# Runs that are alike and open stand beside each other here.
+pytestmark = pytest.mark.filterwarnings("ignore::margrave.errors.PlanWarning")
+
 
 def test_threads_with_their_own_connections_cannot_overspend(tmp_path: Path) -> None:
     kept = book(tmp_path, 0.2)

@@ -135,6 +135,18 @@ def test_what_is_no_table_is_refused(tmp_path: Path, data: str, word: str) -> No
         mg.Synthesizer(epsilon=1.0).plan(tmp_path / data)
 
 
+@pytest.mark.parametrize("name", ["lake", "lake/*.parquet", "lake/a.parquet"])
+def test_rows_are_guessed_from_the_files_of_a_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "lake").mkdir()
+    for part in "abcd":
+        table = pa.table({"x": np.random.default_rng(0).normal(size=30_000), "y": range(30_000)})
+        pq.write_table(table, tmp_path / "lake" / f"{part}.parquet")
+    plan = mg.Synthesizer("independent", epsilon=1.0).plan(tmp_path / name)
+    assert plan.rows.startswith("about ")
+    rows = int(plan.rows.split()[1].replace(",", ""))
+    assert rows == (50_000 if name.endswith("a.parquet") else 200_000)
+
+
 def test_rows_are_guessed_from_the_size_of_a_file_and_rounded(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1111,222\n" * 30_000, "utf-8")

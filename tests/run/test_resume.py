@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -23,7 +24,7 @@ import pytest
 import margrave as mg
 from command_line import call, files
 from margrave.engines.memory import MemorySource
-from margrave.errors import BudgetError, InputError
+from margrave.errors import BudgetError, InputError, PlanWarning
 from margrave.measure.curator import Curator
 from margrave.models import GUM, PMW, Residual
 from margrave.models.mixture import Mixture
@@ -261,6 +262,26 @@ def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stopped"):
         run("mst", tmp_path / "nowhere.jsonl").fit(frame(), resume=True)
     assert files(tmp_path) == set()
+
+
+def test_a_new_run_beside_a_stopped_one_is_warned_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = places(tmp_path, "book")
+
+    def interrupt(step: Any) -> None:
+        if step.stage == "measure":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run("mst", **place, on_step=interrupt).fit(frame())
+    # One that ended in an error may have done so because of a row, and nothing is said of it.
+    assert stopped(monkeypatch, "mst", tmp_path, "book", 2, "before", epsilon=1.5)
+    # Not of runs with other arguments, nor of another analyst.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run("mst", place["ledger"], dataset="people", analyst="bob").fit(frame())
+        run("mst", **{**place, "epsilon": 1.5}).fit(frame())
+    with pytest.warns(PlanWarning, match="^run 1 of the book was begun with the same arguments"):
+        run("mst", **place).fit(frame())
 
 
 def test_a_run_in_use_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

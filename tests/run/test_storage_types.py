@@ -198,3 +198,14 @@ def test_types_that_may_follow_the_rows_are_warned_of(tmp_path: Path) -> None:
     assert "read_csv has types that follow its rows" in (tmp_path / "r.html").read_text(encoding="utf-8")
     run.fit(tmp_path / "one.csv").report(tmp_path / "r.html")
     assert "read_csv" not in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["float32", "Float32", "float32[pyarrow]"])
+def test_numbers_of_single_precision_keep_their_decimals(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"kg": pd.Series(np.round(rng.normal(75, 12, 4000), 1)).astype(kind)})
+    made = Synthesizer("independent", epsilon=8.0).fit(frame).sample(500, rng=0)
+    assert made["kg"].dtype == frame["kg"].dtype
+    tenths = made["kg"].to_numpy(dtype=np.float32)
+    # A tenth of single precision is the nearest of that precision, and nothing else.
+    assert (tenths == np.round(tenths.astype(np.float64), 1).astype(np.float32)).mean() > 0.95

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from margrave.schema.columns import Date, Integer
+from margrave.schema.columns import Date, Integer, Moment
 from margrave.schema.constraints.calendar import draw_within, find_frequent
 from margrave.schema.constraints.rules import DatePart, Elapsed
 from margrave.schema.encode import decode
@@ -87,3 +87,18 @@ def test_dates_that_move_are_drawn_where_the_rows_are() -> None:
     # Within a cell by the days of the week, and between ends that have no cell by these alone.
     cell = draw_within(column, low, high - 10, np.random.default_rng(0))
     assert 0.28 < ((cell + 3) % 7 == 6).mean() < 0.39
+
+
+def test_dates_that_move_keep_their_rounding() -> None:
+    # Ends of stays, of which nearly all are whole minutes: within the minute that a length of stay leaves.
+    minute = 60_000_000
+    grids = ((15.0 * minute, 0.2), (1.0 * minute, 0.79))
+    column = Moment(name="left", edges=(0, 10**6 * minute), grids=grids, missing=False)
+    rng = np.random.default_rng(0)
+    low = rng.integers(0, 10**6 - 100, ROWS) * minute
+    made = draw_within(column, low, low + minute - 1, rng)
+    assert (made >= low).all()
+    assert (made < low + minute).all()
+    assert 0.98 < (made % minute == 0).mean() < 1.0
+    wide = draw_within(column, low, low + 60 * minute, rng)
+    assert 0.22 < (wide % (15 * minute) == 0).mean() < 0.28

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,3 +172,14 @@ def test_a_last_cell_of_one_number_ends_with_it() -> None:
     drawn = real_numbers(np.repeat([0, 1], ROWS), column, np.random.default_rng(0))
     assert drawn[:ROWS].max() < 100.0
     assert set(drawn[ROWS:]) == {100.0}
+
+
+@pytest.mark.parametrize("upper", [79.6, 0.3, 1e-7, 1234.56])
+def test_numbers_of_single_precision_stay_in_their_bins_as_they_are_read(upper: float) -> None:
+    # The nearest number of single precision to an end may lie on its other side, but is read as the end.
+    edges = (0.0, upper * (1 - 2.0**-22), upper, upper * (1 + 2.0**-22), 2 * upper)
+    column = Real(name="x", edges=edges, missing=False)
+    bins = np.repeat(np.arange(4), 300)
+    drawn = real_numbers(bins, column, np.random.default_rng(0), np.float32)
+    assert drawn.dtype == np.float32
+    np.testing.assert_array_equal(encode_column(pa.array(drawn), column), bins)

@@ -118,7 +118,27 @@ def test_offsets_of_several_places_are_no_seasons() -> None:
     # Half a year of summer alone says nothing of winter.
     assert zones.choose_zone(votes_of("Europe/Berlin", range(490, 600)), 5.0) == "+02:00"
     assert zones.choose_zone(votes_of("Europe/Berlin", range(365, 480)), 5.0) == "+01:00"
-    assert zones.choose_zone(votes_of("Europe/Berlin") * 0.01, 60.0)  # hidden by noise: any zone
+    assert zones.choose_zone(votes_of("Europe/Berlin") * 0.01, 60.0) == "UTC"  # hidden by noise
+
+
+def test_columns_of_a_table_share_a_zone_unless_one_says_another() -> None:
+    rng = np.random.default_rng(0)
+    berlin, tokyo = votes_of("Europe/Berlin"), votes_of("Asia/Tokyo")
+    alone, shared = 0, 0
+    for _ in range(50):
+        noisy = {
+            name: (own + rng.normal(0, 150, len(own)), 150.0) for name, own in (("a", berlin), ("b", berlin))
+        }
+        alone += sum(zones.choose_zone(*held) == "Europe/Berlin" for held in noisy.values()) == 2
+        found = zones.share_zones(noisy)
+        shared += found == {"a": "Europe/Berlin", "b": "Europe/Berlin"}
+        assert found["a"] == found["b"]
+    assert shared > alone + 5
+    held = {"a": (berlin, 20.0), "b": (berlin, 20.0), "c": (tokyo, 20.0), "d": (votes_of("Etc/GMT-2"), 20.0)}
+    assert zones.share_zones(held) == dict(
+        zip("abcd", ["Europe/Berlin"] * 2 + ["+09:00", "+02:00"], strict=True)
+    )
+    assert zones.share_zones({}) == {}
 
 
 def test_an_unknown_zone_is_an_error_of_the_schema() -> None:

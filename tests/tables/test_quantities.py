@@ -83,6 +83,28 @@ def test_without_noise_they_are_those_of_the_table(exact: Synthesis) -> None:
     assert "F: " in repr(groups)
 
 
+@pytest.mark.parametrize("spelling", [None, "true", "TRUE"])
+def test_truth_values_are_asked_for_as_they_are_or_spelt(spelling: str | None) -> None:
+    schema = mg.Schema(
+        (
+            mg.Boolean(name="ill", spelling=spelling, missing=False),
+            mg.Integer(name="n", lower=0, upper=1, bins=2, missing=False),
+        )
+    )
+    counts = np.asarray([[30.0, 10.0], [20.0, 40.0]])
+    held = NoisyMarginal(("ill", "n"), counts, 0.5)
+    model = Independent().fit(schema.domain, [held])
+    promise = Guarantee(1.0, 1e-9, 0.1, Neighbours(), "gdp")
+    release = Release(schema, (held,), promise, (), "tables", "independent", model.state(), model.total)
+    found = Synthesis(release, model)
+    for value in (True, "true", "True", np.True_):
+        assert found.share("ill", value).value == pytest.approx(0.6)
+    means = found.mean("n", by="ill")
+    assert means[True].value == pytest.approx(2 / 3)
+    assert means.difference(True, False).value == pytest.approx(2 / 3 - 1 / 4)
+    assert found.share("ill", True, by="n")[1].value == pytest.approx(0.8)
+
+
 def test_sampling_is_added_for_the_population(exact: Synthesis) -> None:
     shares = population().sum(axis=0)[:10]
     # Ten whole numbers in a row lie inside each bin.

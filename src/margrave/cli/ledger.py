@@ -28,8 +28,9 @@ Dataset = Annotated[str | None, typer.Option(help="Only this data set.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 EXPORTS = (".csv", ".json", ".parquet")
 SQUARES = (
-    "Epsilons here go with the delta of the cap. Spent and left do not add up to it: runs are added up by "
-    "rho, which grows with the square of epsilon. Half of the epsilon takes about a quarter of the rho."
+    "What is spent or reserved goes with the delta of the cap, and one more run with its own, 1e-9. The two "
+    "do not add up to the cap, and the latter may be above it: runs are added up by rho, which grows with "
+    "the square of epsilon. Half of the epsilon takes about a quarter of the rho."
 )
 """Why an account of spent 0.44 of epsilon 1 has room for one more run of 0.9."""
 
@@ -331,7 +332,9 @@ def explain_account(account: Mapping[str, Any]) -> str:
     spent, reserved = (_show_cell(account[name]) for name in ("spent", "reserved"))
     going = "" if reserved == spent else f", {reserved} with the runs that are open or were given up"
     one_more = (
-        f"one more run of epsilon {_show_cell(account['left'])} fits" if account["left"] else "nothing fits"
+        f"one more run of epsilon {_show_cell(account['left'])} and delta 1e-9 fits"
+        if account["left"]
+        else "nothing fits"
     )
     return f"{whose}: epsilon {spent} of {_show_cell(account['epsilon'])} is spent{going}; {one_more}."
 

@@ -350,14 +350,16 @@ def open_head(
 
 
 def file_bytes(data: Any) -> int | None:
-    """About how many bytes the content of a file takes when it is not packed; None for anything else.
+    """About how many bytes the content of a file, or of the files of a folder or pattern, takes unpacked;
+    None for anything else.
 
     Whoever can list the folder sees it. It tells about the number of rows, so no release may depend on it.
     """
     if not isinstance(data, (str, os.PathLike)):
         return None
     path = Path(str(data).partition("::")[0])
-    return content_bytes(path) if path.is_file() else None
+    files = [path] if path.is_file() else _parquet_files(str(data))
+    return sum(map(content_bytes, files)) if files else None
 
 
 def _without_rows(data: Any) -> Any:

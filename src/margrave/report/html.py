@@ -304,6 +304,18 @@ def percent(share: float, digits: int = 1) -> str:
     return format_fixed(100 * share, digits) + "%"
 
 
+def percent_at_most(share: float) -> str:
+    """A bound on a share as a percentage, rounded up to a tenth: rounded down it would not hold."""
+    return percent(math.ceil(1000.0 * share - 1e-9) / 1000.0)
+
+
+def factor_at_most(epsilon: float) -> str:
+    """How many times as likely epsilon lets a result become, rounded up to three digits."""
+    factor = math.exp(min(epsilon, 700.0))
+    step = 10.0 ** (math.floor(math.log10(factor)) - 2)
+    return significant(math.ceil(factor / step - 1e-9) * step, 3)
+
+
 def count(value: float) -> str:
     """A number of rows or things, rounded, with thin groups of three."""
     if not math.isfinite(value):

@@ -240,7 +240,8 @@ class Synthesizer:
             MemoryError: The machine has too little; the error names no size.
 
         Warns:
-            PlanWarning: It takes very long, or its time limit leaves the model no step; nothing is spent yet.
+            PlanWarning: It takes very long, its time limit leaves the model no step, or a run in the book
+                that was begun alike might be resumed; nothing is spent yet.
         """
         from margrave.run.planning import check_costs, choose_fineness
 

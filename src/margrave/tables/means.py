@@ -46,6 +46,11 @@ from margrave.tables.ratios import (
     normal_quantile,
 )
 
+TOGETHER = (
+    "Ask a release that holds them together: method auto with one of them as its target, a larger epsilon or "
+    "more rows. `table` says what the model makes of them."
+)
+"""What to do where no noisy table holds the columns of a question."""
 UNTOLD = 0.5
 """Standard error of the mean of rows of which no table tells, in standard deviations of what is averaged: at
 two of them it is one standard deviation off, as rows far out are as far off there (`tables.far.AT`)."""
@@ -193,7 +198,7 @@ class Averaged:
     offset: float = 0.0
     untold: NDArray[np.bool_] | None = None
     strays: float = 0.0
-    remedy: str = "Make a release that measures them together (method auto), or look at `table`."
+    remedy: str = TOGETHER
 
     @classmethod
     def of_codes(cls, name: str, numbers: Numbers) -> Averaged:

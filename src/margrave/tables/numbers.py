@@ -216,14 +216,14 @@ def find_label(column: Column, labels: Sequence[str], value: object) -> str | No
     Args:
         column: Of the levels.
         labels: A text for each of its codes, as from `labels_of`.
-        value: A label, a value that the column has, or a truth value as its text is spelt.
+        value: A label, a value that the column has, or a truth value as its text is spelt, in any case.
     """
     if str(value) in labels:
         return str(value)
     if isinstance(column, Boolean):
-        return next(
-            (label for label, own in zip(labels, _truths(column), strict=False) if own == value), None
-        )
+        spelt = str(value).casefold()
+        held = zip(labels, _truths(column), strict=False)
+        return next((label for label, own in held if own == value or label.casefold() == spelt), None)
     return None
 
 

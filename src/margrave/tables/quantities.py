@@ -32,7 +32,7 @@ from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
 from margrave.schema.domain import Clique
 from margrave.schema.schema import Schema
 from margrave.tables.estimates import PooledTables, Term, labels_of, release_column
-from margrave.tables.means import Averaged, Numbers, estimate_means
+from margrave.tables.means import TOGETHER, Averaged, Numbers, estimate_means
 from margrave.tables.numbers import find_label, ranges_of, refuse_numbers, value_inside
 from margrave.tables.own_cells import read_alone
 from margrave.tables.ratios import (
@@ -170,7 +170,7 @@ class _Line:
     factor: float = 1.0
     offset: float = 0.0
     strays: float = 0.0
-    remedy: str = "Make a release that measures them together (method auto), or look at `table`."
+    remedy: str = TOGETHER
 
     def find_inside(self, order: NDArray[np.int64], counts: Floats, q: float) -> float:
         """The quantile of noisy counts, the cells of its bin filled by what they weigh.

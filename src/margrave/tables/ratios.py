@@ -88,16 +88,22 @@ class GroupEstimates(Mapping[str, NumberEstimate]):
     span: float = math.inf
     bins: tuple[QuantileBins, ...] = ()
 
-    def __getitem__(self, label: str) -> NumberEstimate:
-        """The estimate of a group.
+    def __getitem__(self, label: object) -> NumberEstimate:
+        """The estimate of a group, by its label, or by a number or truth value whose text that is.
 
         Raises:
             InputError: There is no such group.
         """
-        if label not in self.groups:
+        return self.groups[self._find(label)]
+
+    def _find(self, label: object) -> str:
+        text = str(label)
+        if isinstance(label, bool):
+            text = next((own for own in self.groups if own.casefold() == text.casefold()), text)
+        if text not in self.groups:
             remedy = "Check the spelling."
             raise InputError(invalid("group", f"one of {list(self.groups)}", remedy, got=label))
-        return self.groups[label]
+        return text
 
     def __iter__(self) -> Iterator[str]:
         """Labels of the groups."""
@@ -107,7 +113,7 @@ class GroupEstimates(Mapping[str, NumberEstimate]):
         """How many groups there are."""
         return len(self.groups)
 
-    def difference(self, first: str, second: str) -> NumberEstimate:
+    def difference(self, first: object, second: object) -> NumberEstimate:
         """The first group's number less the second's.
 
         The interval is normal for means and shares; for quantiles it is made of whole bins, and holds the
@@ -117,7 +123,7 @@ class GroupEstimates(Mapping[str, NumberEstimate]):
             InputError: There is no such group.
         """
         one, other = self[first], self[second]
-        a, b = list(self.groups).index(first), list(self.groups).index(second)
+        a, b = (list(self.groups).index(self._find(label)) for label in (first, second))
         if self.covariance is None:
             if a == b:
                 return NumberEstimate(0.0, 0.0, (0.0, 0.0), one.level)

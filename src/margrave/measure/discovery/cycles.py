@@ -35,6 +35,7 @@ from margrave.schema.calendar import FIRST_WEEKDAY
 from margrave.schema.columns import Binned, Column, Date, Moment
 from margrave.schema.cycles import Cycle, count_month_days, list_cycles
 from margrave.schema.storage.months import CALENDAR, sum_month_places
+from margrave.schema.storage.zones import share_zones
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -262,3 +263,21 @@ def _match(weights: Array, shares: Array, mass: Array) -> Array:
     total = float(mass.sum())
     found = np.where(mass > 1e-9 * total, weights * shares * total / np.maximum(mass, 1e-9 * total), weights)
     return np.asarray(found / found.mean() if found.sum() > 0 else weights)
+
+
+def settle_zones(
+    columns: Sequence[Column], votes: Mapping[str, tuple[NDArray[np.float64], float]]
+) -> list[Column]:
+    """The columns, with the zones of moments whose texts have voted on offsets. Post-processing.
+
+    Args:
+        columns: Of any kind.
+        votes: As `share_zones` takes them.
+    """
+    zones = share_zones(votes)
+    return [
+        dataclasses.replace(one, zone=zones[one.name])
+        if isinstance(one, Moment) and one.name in zones
+        else one
+        for one in columns
+    ]

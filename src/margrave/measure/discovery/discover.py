@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from margrave.errors import InputError, SchemaError, invalid
-from margrave.measure.discovery.cycles import find_cycles, open_cycles
+from margrave.measure.discovery.cycles import find_cycles, open_cycles, settle_zones
 from margrave.measure.discovery.keys import find_keys, may_be_keys
 from margrave.measure.discovery.kinds import (
     UNASKED,
@@ -314,6 +314,7 @@ class Discovery:
         self._on_step = on_step
         self._totals: list[tuple[float, float]] = []
         self._dates: dict[str, tuple[NDArray[np.float64], float]] = {}
+        self._zones: dict[str, tuple[NDArray[np.float64], float]] = {}
         self._attributes = frozenset(attributes)
         self._bounded: frozenset[str] = frozenset()
         self._guessed: frozenset[str] = frozenset()  # whose kinds nobody has declared
@@ -533,7 +534,7 @@ class Discovery:
         for column in columns:
             done.append(self._look_at(column, budget.unit))
             budget.pass_by(self._weight(column))  # what it has left of its share goes to those that follow it
-        return [known for known, _ in done], [marginal for _, marginal in done]
+        return settle_zones([known for known, _ in done], self._zones), [marginal for _, marginal in done]
 
     def _look_at(self, column: Column, unit: Fraction) -> tuple[Column, NoisyMarginal]:
         """A column of numbers, dates or times with bounds and bins, and the marginal of these."""
@@ -552,7 +553,7 @@ class Discovery:
             self._ledger.day,
             column.name in self._guessed,
         )
-        known, marginal = NumericDiscovery(self._source, column, *looks).run()
+        known, marginal = NumericDiscovery(self._source, column, *looks, zones=self._zones).run()
         if not isinstance(known, Binned):
             return known, marginal
         wanted = needs(column)

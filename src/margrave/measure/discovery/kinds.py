@@ -60,7 +60,7 @@ from margrave.schema.storage.numbers import (
 )
 from margrave.schema.storage.spelling import SPELLINGS, choose_number_spelling, choose_time_spelling
 from margrave.schema.storage.text import number_format
-from margrave.schema.storage.zones import choose_zone, mark_of
+from margrave.schema.storage.zones import mark_of
 
 if TYPE_CHECKING:
     from margrave.protocols import Source
@@ -353,7 +353,12 @@ def _as_written_in(kind: type[Instant], column: Binned, written: str) -> Instant
 
 
 def find_time_spelling(
-    column: Binned, source: Source, look: FullLook, unit: Fraction, weights: Mapping[str, Fraction]
+    column: Binned,
+    source: Source,
+    look: FullLook,
+    unit: Fraction,
+    weights: Mapping[str, Fraction],
+    votes: dict[str, tuple[NDArray[np.float64], float]],
 ) -> Binned:
     """A text column of moments or times of day with the spelling that most of its texts have, and the zone.
 
@@ -366,13 +371,14 @@ def find_time_spelling(
         look: Prices, records and adds the noise.
         unit: rho of a look of weight 1.
         weights: The weight of each sort of look.
+        votes: Where votes on offsets are put, by column: `share_zones` then has the zones.
     """
     if not isinstance(column, (Moment, Time)) or column.as_number:
         return column
     name, read = column.name, column.read
 
-    def ask(what: str, votes: str, weight: Fraction) -> tuple[NDArray[np.float64], float]:
-        return look(f"{what} of {name}", lambda: source.spellings(name, votes).reveal(), unit * weight, False)
+    def ask(what: str, asked: str, weight: Fraction) -> tuple[NDArray[np.float64], float]:
+        return look(f"{what} of {name}", lambda: source.spellings(name, asked).reveal(), unit * weight, False)
 
     noisy, sigma = ask("spelling", read, weights["spelling"])
     if isinstance(column, Time):
@@ -381,8 +387,10 @@ def find_time_spelling(
     spelling = SPELLINGS[read][int(np.argmax(noisy))]
     mark = mark_of(spelling)
     zone = "UTC" if mark else None
-    if "+" in mark:
-        zone = column.zone or choose_zone(*ask("offsets from UTC", "offset", weights["offsets"]))
+    if "+" in mark and column.zone:
+        zone = column.zone
+    elif "+" in mark:
+        votes[name] = ask("offsets from UTC", "offset", weights["offsets"])
     return dataclasses.replace(column, spelling=spelling, zone=zone)
 
 

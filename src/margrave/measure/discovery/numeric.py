@@ -171,6 +171,7 @@ class NumericDiscovery:
         today: The day on which the run began.
         guessed: Whether its kind was found, so that whole numbers may turn out to be times of day, or dates.
         bounds: Weight of the look at the range of dates.
+        zones: Where votes on offsets from UTC are put, by column.
     """
 
     source: Source
@@ -185,6 +186,7 @@ class NumericDiscovery:
     today: datetime.date
     guessed: bool = False
     bounds: Fraction = SHARES["bounds"]
+    zones: dict[str, tuple[Array, float]] = dataclasses.field(default_factory=dict)
 
     def run(self) -> tuple[Column, NoisyMarginal]:
         """Bounds where there are none, then bins, weights and missingness, then grids."""
@@ -230,7 +232,7 @@ class NumericDiscovery:
             provisional=False,
         )
         if self.text:
-            known = find_time_spelling(known, self.source, self.look, self.unit, SHARES)
+            known = find_time_spelling(known, self.source, self.look, self.unit, SHARES, self.zones)
         return known, measure_bins(known, found, seen.absent, seen.doubt)
 
     def _is_hidden(self, bounds: BoundsLook | None, seen: Seen) -> bool:

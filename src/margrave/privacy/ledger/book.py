@@ -7,6 +7,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from margrave.privacy.accounting.composition import Charge, find_standing, fits,
 from margrave.privacy.accounting.events import Event
 from margrave.privacy.ledger.book_file import BookFile, create
 from margrave.privacy.ledger.book_run import (
+    INTERRUPTED,
     Account,
     Attempt,
     BookedRun,
@@ -181,6 +183,24 @@ class Book:
             link_attempt(db, attempt, int(run or 0))
         self._file.settle()
         return BookRun(self._file, int(run or 0), token, attempt)
+
+    def list_stopped(self, dataset: str, analyst: str, header: LedgerHeader) -> list[int]:
+        """The numbers of an analyst's runs on a data set that a header describes and that were killed, or are
+        going on.
+
+        Runs that ended in an error are left out, as an error may follow the rows.
+        """
+        with self._file.begin_read() as db:
+            runs = runs_in(db, dataset)
+            attempts = {one.run: one.outcome for one in attempts_in(db, dataset)}
+        found = []
+        for booked in runs:
+            held = booked.state == "open" and attempts.get(booked.run) in (None, INTERRUPTED)
+            if held and booked.analyst == analyst:
+                with suppress(InputError):
+                    check_facts(booked.header, header)
+                    found.append(booked.run)
+        return found
 
     def resume_run(
         self,

@@ -212,6 +212,8 @@ DONE = "done"
 """Outcome of an attempt whose run ended normally."""
 STOPPED = "stopped before its end"
 """Outcome of an attempt whose run was resumed by another process, or given up by the steward."""
+INTERRUPTED = "stopped by its user"
+"""Outcome of an attempt that a signal ended."""
 MAX_REFUSAL_LETTERS = 300
 """Letters of a refusal that are kept."""
 
@@ -255,7 +257,7 @@ def describe_refusal(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "out of memory"
     if isinstance(error, KeyboardInterrupt):
-        return "stopped by its user"
+        return INTERRUPTED
     if isinstance(error, OSError):
         return "a file could not be read or written"
     return f"unexpected {type(error).__name__}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from margrave.errors import InputError, MargraveError, invalid
+from margrave.errors import InputError, MargraveError, PlanWarning, invalid
 from margrave.privacy.ledger.book_file import SUFFIXES
 from margrave.privacy.ledger.history import DatasetHistory, LedgerHeader, RunJournal, read_history
 from margrave.privacy.ledger.journal import Journal
@@ -139,6 +140,17 @@ class LedgerLocation:
         book, begun = (self._book(), None) if attempt is None else (attempt.book, attempt.number)
         dataset, analyst = self.dataset or "", self.analyst or ""
         if resume is False:
+            if stopped := book.list_stopped(dataset, analyst, header):
+                warnings.warn(_say_stopped(stopped), PlanWarning, stacklevel=2)
             return book.open_run(dataset, analyst, header, rho, begun)
         number = None if resume is True else int(resume)
         return book.resume_run(dataset, analyst, header, rho, number, begun)
+
+
+def _say_stopped(runs: Sequence[int]) -> str:
+    numbers = ", ".join(map(str, runs))
+    return (
+        f"run {numbers} of the book was begun with the same arguments and has not ended: all that it "
+        "promised counts. If it was stopped, resume goes on with it and pays for nothing twice. What begins "
+        "now is a new run, which spends anew."
+    )

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from margrave.privacy.unit import Neighbours
 from margrave.release import FALSE_ALARM, Release
-from margrave.report.html import Markup, count, join, mark_name, percent, significant, tag
+from margrave.report.html import (
+    Markup,
+    count,
+    factor_at_most,
+    join,
+    mark_name,
+    percent,
+    percent_at_most,
+    significant,
+    tag,
+)
 from margrave.report.release.advice import headline
 from margrave.report.release.record import (
     NO_INPUT_HASH,
@@ -104,7 +113,7 @@ def _unit(case: Case) -> Markup:
 
 def _epsilon(case: Case) -> Markup:
     guarantee = case.release.guarantee
-    factor = significant(math.exp(min(guarantee.epsilon, 700)), 3)
+    factor = factor_at_most(guarantee.epsilon)
     return join(
         f"ε = {significant(guarantee.epsilon)}: no result of the run is more than {factor} times as likely "
         f"{case.neighbours.words.comparison}. δ = {significant(guarantee.delta)} is a probability with which "
@@ -132,7 +141,7 @@ def _rho(case: Case) -> Markup:
 
 
 def _attacker(case: Case) -> Markup:
-    power = percent(case.release.guarantee.bound_power(FALSE_ALARM))
+    power = percent_at_most(case.release.guarantee.bound_power(FALSE_ALARM))
     return join(
         f"Somebody who knows every other row wants to learn {case.neighbours.words.doubt}. If they are to be "
         f"wrong in at most {percent(FALSE_ALARM, 0)} of the cases in which the answer is no, they find out "

@@ -14,10 +14,12 @@ from margrave.report.html import (
     count,
     details,
     equals,
+    factor_at_most,
     facts,
     join,
     mark_name,
     percent,
+    percent_at_most,
     significant,
     tag,
 )
@@ -275,7 +277,7 @@ def describe_difference(neighbours: Neighbours) -> Markup:
 
 
 def _sentence(guarantee: Guarantee) -> Markup:
-    factor = significant(math.exp(min(guarantee.epsilon, 700)), 3)
+    factor = factor_at_most(guarantee.epsilon)
     return join(
         "What ",
         "any one row" if guarantee.neighbours.unit.owner is None else "any one owner",
@@ -336,14 +338,14 @@ def _adjacency(neighbours: Neighbours) -> Markup:
 
 def _explain_guarantee(guarantee: Guarantee) -> str:
     power = guarantee.bound_power(FALSE_ALARM)
+    belief = percent_at_most(bound_belief(PRIOR, power, FALSE_ALARM))
     return (
         "Suppose that somebody knows every other row of the table and wants to tell from "
         f"the release {guarantee.neighbours.words.doubt}. If they are to be wrong in at most "
         f"{percent(FALSE_ALARM, 0)} of the cases in which the answer is no, they find out "
-        f"at most {percent(power, 1)} of the cases in which it is yes; pure guessing finds "
+        f"at most {percent_at_most(power)} of the cases in which it is yes; pure guessing finds "
         f"{percent(FALSE_ALARM, 0)}. If they held yes {percent(PRIOR, 0)} likely before, at most "
-        f"{percent(bound_belief(PRIOR, power, FALSE_ALARM), 1)} of the cases that they then take for a yes "
-        "are one."
+        f"{belief} of the cases that they then take for a yes are one."
     )
 
 

@@ -497,7 +497,10 @@ def find_frequent(column: Temporal) -> Truths:
 
 
 def draw_within(column: Temporal, low: Longs, high: Longs, rng: np.random.Generator) -> Longs:
-    """A number in each range [low, high] by the column's cells, in these by hours and weekdays: [rows]."""
+    """A number in each range [low, high] by the column's cells, in these by hours and weekdays: [rows].
+
+    As many as the column's grids say are on each of them, where the range has such a number.
+    """
     edges, running = running_weights(column)
     ends = [np.interp(end, edges, running) for end in (low, high + 1)]
     at = ends[0] + rng.random(len(low)) * (ends[1] - ends[0])
@@ -509,7 +512,14 @@ def draw_within(column: Temporal, low: Longs, high: Longs, rng: np.random.Genera
         within = np.maximum(low, starts), np.minimum(high + 1, stops)
         held = within[0] < within[1]
         drawn = cycle.draw(np.where(held, within[0], low), np.where(held, within[1], high + 1), rng)
-    step = int(column.step) or 1
-    # On a multiple of the step within the range, if there is one: others are cut when they are written.
-    first = -(-low // step) * step
-    return np.clip(np.maximum(drawn // step * step, np.where(first <= high, first, low)), low, high)
+    found = np.clip(drawn, low, high)
+    if not column.grids:
+        return found
+    shares = np.cumsum([share for _, share in column.grids])
+    chosen = np.searchsorted(shares, rng.random(len(low)) * max(1.0, float(shares[-1])), side="right")
+    # The coarsest grid comes last, and so has the rows that it is drawn for where they have a number on it.
+    for place, (step, _) in reversed(list(enumerate(column.grids))):
+        first = -(-low // int(step)) * int(step)
+        rows = (chosen <= place) & (first <= high)
+        found[rows] = np.maximum(drawn // int(step) * int(step), first)[rows]
+    return found
