@@ -75,9 +75,11 @@ def test_tenths_come_back_as_tenths(kind: str, tmp_path: Path) -> None:
     assert all(len(str(text)) <= 4 for text in pc.read_csv(tmp_path / "rows.csv")["temp"].to_pylist())
 
 
+@pytest.mark.needs_extra("ibis")
 @pytest.mark.filterwarnings("ignore")
 def test_backends_read_the_same() -> None:
-    ibis = pytest.importorskip("ibis")
+    import ibis
+
     from margrave.engines.ibis.expressions import store_column
 
     wide = RNG.integers(0, 2**32, 20_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
