@@ -438,7 +438,7 @@ def test_a_change_that_ruins_other_pairs_is_left(monkeypatch: pytest.MonkeyPatch
 def test_large_tables_take_what_changes_to_depend_on_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     model = determine()
     exact = model.project(("copy", "other"))
-    monkeypatch.setattr("margrave.models._determined.MOST_CELLS", (1, 1))
+    monkeypatch.setattr("margrave.models._determined.MOST_CELLS", 1)
     rough = DeterminedModel(model.inner, model.determined)
     # The inner model is one of independent attributes, for which both are the same.
     np.testing.assert_allclose(rough.project(("copy", "other")), exact, rtol=1e-9)
@@ -457,7 +457,7 @@ def test_long_chains_of_changes_ask_for_no_large_tables_of_many(monkeypatch: pyt
     exact = model.project(("name", "other"))
     assert max(seen) == 4
     seen.clear()
-    monkeypatch.setattr("margrave.models._determined.MOST_CELLS", (1 << 17, 1))
+    monkeypatch.setattr("margrave.models._determined.MOST_CHAINED", 1)
     rough = DeterminedModel(model.inner, model.determined).project(("name", "other"))
     assert max(seen) == 3
     np.testing.assert_allclose(rough.sum(axis=1), exact.sum(axis=1), rtol=0.05)

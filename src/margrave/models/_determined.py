@@ -75,10 +75,11 @@ orders-a at epsilon 5 is 3 % further off, with no limit diagnoses-a is 8 %."""
 TURNED = 1.0
 """Standard deviations by which measured pairs have to be met better for what fixes an attribute to change.
 Not measured."""
-MOST_CELLS = 1 << 17, 1 << 13
-"""Cells up to which tables of three attributes say what changes, and of more, which long chains of changes
-need in great numbers: a few milliseconds each. With as many for those 47 columns of which many are missing
-together take more than twice as long (bench/LOG.md, 2026-11-30, end)."""
+MOST_CELLS = 1 << 17
+"""Cells up to which tables of three attributes say what changes: a few milliseconds each."""
+MOST_CHAINED = 1 << 13
+"""The same of more attributes, which chains of changes ask for in great numbers: with 1 << 17 a table of 47
+columns, many missing together, takes more than twice as long (bench/LOG.md, 2026-11-30, end)."""
 HELD = PREFIX + "held"
 """For each pair whether it is turned, the share of the rows in largest cells, and its deviation."""
 SENTENCE = PREFIX + "sentence"
@@ -174,7 +175,7 @@ class DeterminedModel(DelegatingModel["protocols.Model"]):
     def project(self, clique: Clique) -> Floats:
         """The marginal of any clique, in rows, shape domain.shape(clique).
 
-        Of an attribute that changed in a table of more than MOST_CELLS, with what it goes with, the new
+        Of an attribute that changed in a table of too many cells, with what it goes with, the new
         codes are taken to depend on nothing else.
 
         Raises:
@@ -195,7 +196,7 @@ class DeterminedModel(DelegatingModel["protocols.Model"]):
         letters = dict(zip((*held, one.name), ascii_letters, strict=False))
         joint, wanted = ("".join(letters[name] for name in names) for names in (held, clique))
         pair = letters[one.by] + letters[one.name]
-        if self.domain.size((*held, one.name)) > MOST_CELLS[len(held) > 2]:
+        if self.domain.size((*held, one.name)) > (MOST_CELLS if len(held) <= 2 else MOST_CHAINED):
             table = self._project(held, last, moves)
             return np.asarray(np.einsum(f"{joint},{pair}->{wanted}", table, one.shares))
         own = (self._moves if moves is None else moves)[last]

@@ -174,6 +174,22 @@ def real_numbers(bins: Bins, column: Binned, rng: np.random.Generator, dtype: An
     return np.clip(values, floor[bins], np.maximum(ceiling[bins + 1], floor[bins]))
 
 
+def choose_grids(column: Binned, rows: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], float]:
+    """The place of the grid that each row is put on, as the column's shares say, and the sum of these.
+
+    Args:
+        column: With one grid or more.
+        rows: How many.
+        rng: Source of randomness.
+
+    Returns:
+        Shape [rows]; the number of grids for a row that is put on none.
+    """
+    ends = np.cumsum([share for _, share in column.grids])
+    covered = float(ends[-1])
+    return np.searchsorted(ends, rng.random(rows) * max(1.0, covered), side="right"), covered
+
+
 def _round_to_grid(
     values: Any, cells: tuple[Any, Any], bins: Bins, column: Binned, rng: np.random.Generator
 ) -> Any:
@@ -185,14 +201,13 @@ def _round_to_grid(
     if not column.grids:
         return values
     edges = np.asarray(column.edges)
-    ends = np.cumsum([share for _, share in column.grids])
-    chosen = np.searchsorted(ends, rng.random(len(bins)) * max(1.0, float(ends[-1])), side="right")
+    chosen, covered = choose_grids(column, len(bins), rng)
     done = np.zeros(len(bins), dtype=np.bool_)
     cycle = Cycle.of(column)
     finest = len(column.grids) - 1
     if column.fine is not None:  # a cell of one value is no matter of rounding
         done = cells[1] <= (cells[0] + 1 if isinstance(column, Whole) else np.nextafter(cells[0], np.inf))
-        if ends[-1] > 1 - 1e-6:  # nor is one that holds a single multiple of the step that all values are on
+        if covered > 1 - 1e-6:  # nor is one that holds a single multiple of the step that all values are on
             chosen[cells[1] - cells[0] <= column.grids[-1][0] * (1 + 1e-9)] = finest
     for place, (step, _) in enumerate(column.grids):
         rows = np.flatnonzero((chosen <= place) & ~done)
@@ -211,7 +226,7 @@ def _round_to_grid(
             # Then 0 has a cell of its own, or one with no other multiple of the step that all values are on:
             # it is on no grid beside that.
             inside &= (found != 0) | (inner[0] == 0) & (inner[1] <= max(column.step, 1.0) * (1 + 1e-9))
-            if place < finest or ends[-1] < 1 - 1e-6:
+            if place < finest or covered < 1 - 1e-6:
                 inside &= ~_are_others(found, inner[0], column)
         values[rows[inside]] = found[inside]
         done[rows[inside]] = True

@@ -33,6 +33,7 @@ from margrave.schema.constraints.rules import (
 )
 from margrave.schema.constraints.slots import MOST_SLOTS, Slots
 from margrave.schema.cycles import Cycle
+from margrave.schema.draws import choose_grids
 from margrave.schema.encoded import Codes, Encoded
 from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
@@ -515,8 +516,7 @@ def draw_within(column: Temporal, low: Longs, high: Longs, rng: np.random.Genera
     found = np.clip(drawn, low, high)
     if not column.grids:
         return found
-    shares = np.cumsum([share for _, share in column.grids])
-    chosen = np.searchsorted(shares, rng.random(len(low)) * max(1.0, float(shares[-1])), side="right")
+    chosen, _ = choose_grids(column, len(low), rng)
     # The coarsest grid comes last, and so has the rows that it is drawn for where they have a number on it.
     for place, (step, _) in reversed(list(enumerate(column.grids))):
         first = -(-low // int(step)) * int(step)
