@@ -71,7 +71,10 @@ def test_the_kind_is_that_of_all_but_a_few(counts: dict[str, float], kind: str) 
         ({"text": 39, "whole": 30}, "categorical"),
         ({"text": 30, "whole": 39}, "integer"),
         ({"text": 30, "pointed": 39}, "integer"),
-        ({"text": 30, "number": 39}, "integer"),
+        ({"text": 30, "number": 39}, "real"),
+        ({"number": 39, "whole": 38, "pointed": 38}, "real"),
+        ({"number": 38, "whole": 39}, "integer"),
+        ({"number": 38, "pointed": 39}, "integer"),
         ({"text": 20, "missing": 39, "mark": 39}, "categorical"),
         ({"text": 39, "missing": 41}, "integer"),
     ],
@@ -110,6 +113,8 @@ def test_numbers_without_fractions_are_whole() -> None:
     assert isinstance(whole, Integer)
     assert (whole.bins, whole.binning, whole.strict) == (5, "quantile", False)
     assert settle_kind(open_column, profile(whole=1000, number=100), SIGMA) is open_column
+    assert settle_kind(open_column, profile(whole=20, number=30), SIGMA) is open_column
+    assert isinstance(settle_kind(open_column, profile(whole=30, number=20), SIGMA), Integer)
     bounded = Real(name="x", lower=0)
     assert settle_kind(bounded, profile(whole=1000), SIGMA) is bounded
 
@@ -167,10 +172,12 @@ def test_text_beside_numbers_with_decimals_is_missing(counts: dict[str, float], 
     assert settle_kind(Unknown(name="x"), profile(**counts), SIGMA).kind == kind
 
 
-def test_a_column_of_nearly_no_values_is_one_of_missing_ones() -> None:
-    """As numbers its few values were drawn from a range of noise, up to billions."""
-    found = settle_kind(Unknown(name="x"), profile(missing=10_000, whole=30), SIGMA)
+def test_a_column_of_nearly_no_values_is_one_of_texts_only_if_these_seem_more_than_numbers() -> None:
+    """A number's column with "(other)" in a few rows could not be computed with."""
+    found = settle_kind(Unknown(name="x"), profile(missing=10_000, text=30, whole=29), SIGMA)
     assert found == Categorical(name="x", values=(), other="(other)", missing=True, strict=False)
+    assert settle_kind(Unknown(name="x"), profile(missing=10_000, text=29, whole=30), SIGMA).kind == "integer"
+    assert settle_kind(Unknown(name="x"), profile(missing=10_000, number=30), SIGMA).kind == "real"
     assert settle_kind(Unknown(name="x"), profile(missing=10_000, whole=300), SIGMA).kind == "integer"
     assert settle_kind(Unknown(name="x"), profile(missing=100_000, date=900), SIGMA).kind == "date"
     assert settle_kind(Unknown(name="x"), profile(missing=1_000, whole=39), SIGMA).kind == "integer"

@@ -103,14 +103,10 @@ def settle_kind(column: Column, noisy: NDArray[np.float64], sigma: float) -> Col
         bare = column.read == "date" and noisy[WHOLE] > evident and noisy[WHOLE] == noisy.max()
         return dataclasses.replace(column, format="%Y%m%d") if bare else column
     if isinstance(column, Real) and column.edges is None:
-        if noisy[NUMBER] > evident or column.lower is not None or column.upper is not None:
+        if _has_decimals(noisy, evident) or column.lower is not None or column.upper is not None:
             return column
         return Integer(
-            name=column.name,
-            missing=column.missing,
-            bins=column.bins,
-            binning=column.binning,
-            strict=False,
+            name=column.name, missing=column.missing, bins=column.bins, binning=column.binning, strict=False
         )
     if not isinstance(column, (Binned, Listed)):
         raise SchemaError(invalid(f"column {column.name!r}", "of a known kind", "Declare its kind."))
@@ -433,8 +429,9 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
 
     A date stands for the moment it begins in a column of moments, and whole numbers are numbers. Marks of
     missing values are missing; but digits with needless zeros in front are codes, which are text. Where noise
-    hides all classes, a column is text if more cells seem to be than numbers of any class, and whole numbers
-    otherwise.
+    hides all classes, a column is text if more cells seem to be than numbers of any class, and numbers
+    otherwise: as text, these would come back as "(other)", which nobody can compute with (bench/LOG.md,
+    2026-12-01).
     """
     name, missing = column.name, column.missing
     dates = _together(noisy[[DATE, WRITTEN_DATE]], evident)
@@ -455,7 +452,7 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
     # Noise hides all: see bench/LOG.md.
     if noisy.max() <= evident and noisy[[TEXT, CENSORED]].max() > held["number"]:
         return Categorical(name=name, missing=missing, strict=False)
-    if missing is None and _is_empty(noisy, evident):
+    if missing is None and _is_empty(noisy, evident) and noisy[TEXT] > noisy[numbers].max():
         return Categorical(name=name, values=(), other=OTHER, missing=True, strict=False)
     main = max(held, key=lambda kind: held[kind])
     if _is_mixed(held, main, noisy, evident):
@@ -475,7 +472,7 @@ def _kind(column: Unknown, noisy: NDArray[np.float64], evident: float, present: 
         kind = Moment if main == "moment" else Time
         return kind(name=name, missing=missing, mark=mark, strict=False)
     censored = UNASKED if noisy[CENSORED] > evident else ()
-    if noisy[NUMBER] > evident:
+    if _has_decimals(noisy, evident):
         return Real(name=name, missing=missing, mark=mark, censored=censored, strict=False)
     pointed = noisy[POINTED] > max(evident, float(noisy[WHOLE]))
     spelling = "0.0" if pointed else ""  # how many decimals there are is asked later
@@ -486,6 +483,12 @@ NUMBER_WORDS = frozenset(("code", "id", "no", "nr", "num", "number"))
 """Last words of the names of columns whose whole numbers are no times of day, whatever their digits are."""
 
 
+def _has_decimals(noisy: NDArray[np.float64], evident: float) -> bool:
+    """Whether numbers are not all whole; where noise hides both, whether more seem not to be."""
+    decimals, whole = float(noisy[NUMBER]), float(noisy[[WHOLE, POINTED]].max())
+    return decimals > (whole if whole <= evident else evident)
+
+
 def _count_later_months(noisy: NDArray[np.float64], evident: float) -> float:
     """Numbers that are months beside 01.2011 to 09.2011, as 10.2011 is; 0 where there are more of them."""
     held = float(noisy[NUMBER])
@@ -493,8 +496,7 @@ def _count_later_months(noisy: NDArray[np.float64], evident: float) -> float:
 
 
 def _is_empty(noisy: NDArray[np.float64], evident: float) -> bool:
-    """Whether nearly all cells are missing and no class of the others is evident: as numbers those few would
-    be drawn from a range of noise."""
+    """Whether nearly all cells are missing and no class of the others is evident."""
     hidden = bool(np.delete(noisy, MISSING).max() <= evident < noisy[MISSING])
     return hidden and bool(noisy[MISSING] >= (1 - MAX_SLIP_SHARE) * noisy.sum())
 
