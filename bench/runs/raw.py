@@ -112,7 +112,7 @@ version.
 
 Epsilon {epsilon:g}, delta {delta:g}, {runs}; four fifths of the rows are learned from. Noise has no seed, so
 another run gives other figures. Outcomes keep no day and no commit; the last ones were stored on
-2026-11-30 (`git log bench/results/raw.jsonl`).
+2026-12-01 (`git log bench/results/raw.jsonl`).
 """
 
 
