@@ -209,3 +209,24 @@ def test_numbers_of_single_precision_keep_their_decimals(kind: str) -> None:
     tenths = made["kg"].to_numpy(dtype=np.float32)
     # A tenth of single precision is the nearest of that precision, and nothing else.
     assert (tenths == np.round(tenths.astype(np.float64), 1).astype(np.float32)).mean() > 0.95
+
+
+@pytest.mark.filterwarnings("ignore::margrave.errors.NotPrivateWarning")
+def test_sparse_columns_of_pandas_come_back_sparse_and_their_types_name_no_value() -> None:
+    rng = np.random.default_rng(0)
+    held = {
+        "flag": pd.arrays.SparseArray(rng.random(800) < 0.1),
+        "count": pd.arrays.SparseArray(rng.integers(0, 3, 800), fill_value=2),
+        "rate": pd.arrays.SparseArray(rng.integers(0, 3, 800) / 2, fill_value=0.5),
+        "word": pd.arrays.SparseArray(
+            np.where(rng.random(800) < 0.2, "ill", "well").astype(object), fill_value="ill"
+        ),
+    }
+    synthesis = Synthesizer("independent", epsilon=3.0, not_private_test_seed=1).fit(pd.DataFrame(held))
+    rows = synthesis.sample(300)
+    assert [rows[name].dtype.subtype.kind for name in held] == ["b", "i", "f", "O"]
+    assert rows["count"].mean() == pytest.approx(1, abs=0.3)
+    assert set(rows["word"].dropna()) <= {"ill", "well"}
+    assert not any(
+        "ill" in text or "2" in text.replace("64", "") for text in synthesis.release.dtypes.values()
+    )

@@ -25,13 +25,17 @@ CATEGORY = re.compile(r"category\[(.+)\]")
 ARROW = re.compile(r"arrow\[(.+)\]")
 MOMENT = re.compile(r"datetime64\[(s|ms|us|ns)(?:, (.+))?\]")
 DURATION = re.compile(r"timedelta64\[(s|ms|us|ns)\]")
+SPARSE = re.compile(r"Sparse\[(\w+)(?:, .+)?\]")
 NUMERIC = re.compile(r"u?int\d+|float\d+|bool")
 
 
 def dtype_text(dtype: Any) -> str:
-    """A pandas dtype as text; of a categorical the type of its categories, never the categories."""
+    """A pandas dtype as text; of a categorical the type of its categories, never the categories, and of a
+    sparse one that of its values, never the value that is left out: it may be the one that most rows have."""
     if isinstance(dtype, pd.CategoricalDtype):
         return f"category[{dtype_text(dtype.categories.dtype)}]"
+    if isinstance(dtype, pd.SparseDtype):
+        return f"Sparse[{dtype.subtype}]"
     if isinstance(dtype, pd.ArrowDtype):
         return f"arrow[{type_text(dtype.pyarrow_dtype)}]"
     if isinstance(dtype, pd.StringDtype) and str(dtype) == "string":
@@ -49,11 +53,25 @@ def series(
         column: A known column.
         rng: Draws the numbers inside the bins.
         dtype: What `dtype_text` wrote. A type without missing values gives way to its nullable twin
-            ("int64" to "Int64", "bool" to "boolean") where the column's declaration allows them.
+            ("int64" to "Int64", "bool" to "boolean") where the column's declaration allows them. So does a
+            sparse one, which else leaves out what pandas does by default: zeros, false or NaN.
         drawn: The numbers, if they were drawn before.
     """
+    if dtype is not None and (found := SPARSE.fullmatch(dtype)):
+        return _sparse(series(codes, column, rng, found[1], drawn), dtype)
     if dtype is not None and (found := CATEGORY.fullmatch(dtype)):
         return _category(codes, column, rng, found[1], drawn)
+    return _plain_series(codes, column, rng, dtype, drawn)
+
+
+def _sparse(dense: Any, dtype: str) -> Any:
+    """A Series as a sparse type; a nullable twin as it is."""
+    return dense.astype(dtype) if f"Sparse[{dense.dtype.name}]" == dtype else dense
+
+
+def _plain_series(
+    codes: Codes, column: Column, rng: np.random.Generator, dtype: str | None, drawn: Any
+) -> Any:
     values = decode_column(codes, column, rng, _arrow(dtype), drawn)
     if dtype is None:
         return values.to_pandas()
@@ -94,7 +112,7 @@ def _arrow(dtype: str | None) -> Any:
 
 def arrow_kind(dtype: str) -> Any:
     """The Arrow type of what `dtype_text` wrote; None where values stay in the storage form, as texts do."""
-    if found := CATEGORY.fullmatch(dtype):
+    if found := CATEGORY.fullmatch(dtype) or SPARSE.fullmatch(dtype):
         return arrow_kind(found[1])
     kind = _arrow(dtype)
     return None if kind is None or (forms.is_text_type(kind) and not ARROW.fullmatch(dtype)) else kind
@@ -110,6 +128,8 @@ def restore_series(values: Any, dtype: str) -> Any:
         values: An Arrow array, which is no dictionary.
         dtype: What `dtype_text` wrote.
     """
+    if found := SPARSE.fullmatch(dtype):
+        return _sparse(restore_series(values, found[1]), dtype)
     kind = arrow_kind(dtype)
     if found := CATEGORY.fullmatch(dtype):
         coded = values.dictionary_encode()
