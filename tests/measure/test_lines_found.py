@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -353,3 +354,17 @@ def test_of_lines_that_hold_as_well_the_rounder_one_is_taken() -> None:
     candidates = [Candidate(total, (base,), 0.1, "sum", one) for one in constants[0]]
     (link,) = choose_sums(candidates, rows, 1.0)
     assert link.line == (2.55, 0.0)
+
+
+def test_columns_whose_quantiles_are_a_hair_apart_are_on_no_line() -> None:
+    """A column of fractions of which noise puts nearly all rows right above 0: the slope was infinite."""
+    hair, weights = 50 * 5e-324, (*[100.0] * 40, 1.0)
+    found = [
+        Real(name=name, missing=False, lower=0.0, upper=edges[-1], edges=edges, fine=edges, weights=weights)
+        for name, edges in (
+            ("close", (*(place * hair for place in range(41)), 1.0)),
+            ("far", tuple(float(place) for place in range(42))),
+        )
+    ]
+    assert find_lines(found, 5) == []
+    assert len(find_lines([found[1], dataclasses.replace(found[1], name="again")], 5)) > 0

@@ -118,6 +118,8 @@ def find_lines(columns: Sequence[Binned], most: int, fixed: Collection[str] = ()
         for far, turn in _match(low, high, column, base):
             span = float(high[-1] - high[0])
             slope = turn * span / float(low[-1] - low[0])
+            if not abs(slope) <= MAX_FACTOR:  # infinite where the base's quantiles are next to each other
+                continue
             differences = high - slope * (low if turn > 0 else low[::-1])
             cells: Array = np.arange(-2.0 * SPAN_CELLS, 2.0 * SPAN_CELLS + 1) * (span / SPAN_CELLS)
             edges = _with_ends(float(np.median(differences)) + cells)
