@@ -139,6 +139,15 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
         run_grid(declared(tmp_path, "real"), tmp_path / "out")
 
 
+def test_rows_for_peers_lie_where_nobody_else_may_read(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with Store(tmp_path / "out").lock_folder() as work:
+            assert work.stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)
+
+
 @pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_and_its_children_are_gone(tmp_path: Path) -> None:
     out, pid = tmp_path / "out", tmp_path / "pid"

@@ -50,6 +50,19 @@ def test_a_row_hangs_on_its_picture_alone() -> None:
     assert PIXELS.tabulate(images[:1], labels[:1]).to_pylist() == whole[:1]
 
 
+def test_no_picture_moves_the_levels_of_another_however_floats_lie_in_memory() -> None:
+    rng = np.random.default_rng(2)
+    pixels = Pixels(1, 1, levels=16, labels=("a",))
+    for middle in rng.integers(1, 16, 100) / 16:
+        one = rng.uniform(-0.02, 0.02, (1, 8, 8))
+        # The mean is that of a border between two levels, but for rounding.
+        both = np.concatenate([one - one.mean() + middle, rng.random((1, 8, 8))])
+        for lies in (both, np.asfortranarray(both), both.transpose(1, 2, 0).copy().transpose(2, 0, 1)):
+            alone = lies[:1].transpose(1, 2, 0).copy().transpose(2, 0, 1)
+            level = pixels.tabulate(alone, ["a"])["r0c0"][0]
+            assert pixels.tabulate(lies, ["a", "a"])["r0c0"][0] == level
+
+
 def test_floats_and_whole_numbers_are_one_scale() -> None:
     images, labels = _images()
     assert PIXELS.tabulate(images / 255.0, labels).equals(PIXELS.tabulate(images, labels))

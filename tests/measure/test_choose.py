@@ -48,3 +48,30 @@ def test_one_row_moves_no_score_by_more_than_is_priced(
     for rows in range(90, 100):
         (one, priced), (two, _) = (_scores(n, kind, rival, monkeypatch) for n in (rows, rows + 1))
         assert 0 < np.abs(one - two).max() <= priced
+
+
+def test_a_choice_is_priced_by_the_score_that_moves_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Fraction] = []
+
+    def watch(scores: NDArray[np.float64], epsilon: Fraction, sensitivity: Fraction, _: Any) -> int:
+        drawn.append(sensitivity)
+        return 0
+
+    monkeypatch.setattr(door, "exponential", watch)
+    ledger = Ledger(epsilon=1.0, delta=1e-9, neighbours=Neighbours(), accountant=ZCDP())
+    tables, rival = [np.zeros(2)] * 3, np.ones(2)
+    for rivals in (None, [None, None, rival], [None, rival, None]):
+        counts = [np.zeros(2, dtype=np.int64)] * 3
+        door.choose(
+            lambda counts=counts: counts,
+            tables,
+            Fraction(1, 1000),
+            [1, 7, 4],
+            None,
+            3,
+            ledger,
+            SeededSource(1),
+            rivals,
+        )
+    assert drawn == [7 * 3, 2 * 4 * 3, 2 * 7 * 3]
+    assert [event.sensitivity for event in ledger.events] == drawn

@@ -206,3 +206,19 @@ def test_what_is_set_aside_is_left_out_of_the_plan_inside_alone() -> None:
         curator.measure([("a",)], whole)
     assert curator.total == whole
     assert curator.remaining == ledger.planned
+
+
+@pytest.mark.parametrize("wide", [(2, 2), (1, 2), (3,), ()])
+def test_expected_tables_of_another_shape_would_count_a_row_in_many_cells_and_are_refused(
+    wide: tuple[int, ...],
+) -> None:
+    curator, ledger = _curator()
+    rho, wrong, right = Fraction(1, 100), [np.zeros(wide)], [np.zeros(2)]
+    for ask in (
+        lambda: curator.choose([("a",)], wrong, rho),
+        lambda: curator.choose([("a",)], right, rho, rivals=wrong),
+        lambda: curator.appraise([("a",)], wrong, rho),
+    ):
+        with pytest.raises(InputError, match="one table a clique, of its shape"):
+            ask()
+    assert ledger.events == ()

@@ -216,6 +216,36 @@ def test_the_noise_is_that_of_the_event() -> None:
     assert ledger.spent > ledger.total * Fraction(999, 1000)
 
 
+def test_every_step_takes_a_sample_and_draws_noise_as_the_event_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples: list[tuple[int, Fraction]] = []
+    draws: list[tuple[Fraction, int]] = []
+    shown: list[NDArray[np.int64]] = []
+
+    def take(rows: int, rate: Fraction, _: Any) -> NDArray[np.int64]:
+        samples.append((rows, rate))
+        return np.array([3, 5, 400 + len(samples)])
+
+    def spread(variance: Fraction, size: int, _: Any) -> NDArray[np.int64]:
+        draws.append((variance, size))
+        return np.zeros(size, dtype=np.int64)
+
+    class Seeing(Sums):
+        def factors(self, state: Any, codes: NDArray[np.int64], uniform: NDArray[np.float64]) -> Any:
+            shown.append(codes)
+            return super().factors(state, codes, uniform)
+
+    monkeypatch.setattr(door, "sample_places", take)
+    monkeypatch.setattr(door, "rounded_gaussian", spread)
+    ledger = _ledger()
+    _train(_curator(ledger), Seeing())
+    (event,) = ledger.events
+    assert isinstance(event, SubsampledGaussianEvent)
+    assert samples == [(500, event.rate)] * event.steps
+    assert draws == [(event.sigma_squared, OUT * INTO + 2)] * event.steps
+    for step, codes in enumerate(shown, start=1):
+        np.testing.assert_array_equal(codes, _codes(500)[[3, 5, 400 + step]])
+
+
 def test_the_sum_is_that_of_the_rows_taken() -> None:
     """With hardly any noise, all rows taken: every row's gradient, clipped, once a step."""
     ledger = _ledger(2, epsilon=1e9)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 import scipy.stats
 
+import margrave.measure.mechanisms.slices as door
 from margrave.engines.memory import open_source
 from margrave.errors import BudgetError, InputError, ReleaseError, SchemaError
 from margrave.measure.curator import Curator
@@ -58,12 +59,16 @@ INDICATORS = RowNumbers.indicate_codes(DOMAIN)
 SIGNED = RowNumbers(
     ("a", "b"), (np.array([[-1.0, -0.4, 0.0, 0.3, 0.9]]), np.array([[0.5, 0.0], [0.0, -1.0]]))
 )
+OPPOSITE = RowNumbers(
+    ("a", "b"), (np.array([[-1.0, -0.5, 0.0, 0.5, 1.0]]), np.array([[0.7, -0.7]])), constant=False
+)
 NUMBERS = {
     "indicators": (INDICATORS, None),
     "scaled": (RowNumbers.scale_codes(DOMAIN), None),
     "shortened": (RowNumbers.scale_codes(DOMAIN), 0.8),
     "signed": (SIGNED, None),
     "signed and shortened": (SIGNED, 1.2),
+    "opposite and shortened": (OPPOSITE, 0.8),
 }
 
 
@@ -87,6 +92,18 @@ def test_no_row_moves_further_than_it_says(name: str, adjacency: Adjacency) -> N
         assert count_long(rows, numbers, matrices, 10**6) == 0
     else:
         assert 0 < count_long(rows, numbers, matrices, int(longest * 1024)) < rows.rows
+
+
+def test_rows_of_too_many_codes_to_compare_are_bounded_by_their_lengths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(door, "MAX_CODES", 1)
+    rows = _rows(list(product(*(range(size) for size in DOMAIN.sizes))))
+    for numbers in (INDICATORS, OPPOSITE):
+        matrices = numbers.cut(1024)
+        vectors = build_vectors(rows, numbers, matrices, None)
+        moved = ((vectors[:, None] - vectors[None]) ** 2).sum(axis=2)
+        assert moved.max() == bound_change(matrices, None, Neighbours(Unit(), "replace_one"))
 
 
 def test_a_shortened_vector_keeps_its_direction_and_is_no_longer_than_allowed() -> None:

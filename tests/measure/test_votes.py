@@ -174,6 +174,14 @@ def test_the_whole_ballot_is_one_event_of_its_squared_sensitivity() -> None:
     assert event.what == "votes of 7 teachers on 3 x 4 questions"
 
 
+def test_owners_of_several_rows_are_priced_by_the_square_of_their_teachers() -> None:
+    ledger = _ledger(neighbours=Neighbours(Unit("id", 4)))
+    _ask(_curator(ledger))
+    (event,) = ledger.events
+    assert isinstance(event, GaussianEvent)
+    assert event.l2_squared == 3 * 4 * 4**2
+
+
 @pytest.mark.parametrize("accountant", [ZCDP(), GDP()])
 def test_noise_is_as_wide_as_the_event_says(accountant: Any) -> None:
     """Counts without noise are within 0 and 7; what is released spreads by sigma."""

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from margrave.errors import BudgetError, InputError
-from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant
+from margrave.privacy.accounting.accountants import GDP, ZCDP, Accountant, Renyi
 from margrave.privacy.accounting.composition import Charge, find_standing, fits, steps
 from margrave.privacy.ledger.book import Book
 from margrave.privacy.unit import Neighbours, Unit
@@ -222,6 +222,45 @@ def test_what_fits_is_within_an_account_and_order_does_not_matter(
         assert fits(charges, epsilon * 1.5, 1e-7)
     basic = sum(e for e, _ in runs) <= epsilon and sum(Fraction(d) for _, d in runs) <= Fraction(1e-7) / 2
     assert allowed or not basic
+
+
+def test_a_run_towards_a_cap_two_steps_away_counts_in_every_account() -> None:
+    one = Charge(Fraction(1, 2), Fraction(1, 10**9), Fraction(1, 50), Fraction(1, 10**10))
+    two = one.over(2)
+    assert (two.epsilon, two.rho, two.searches) == (2 * one.epsilon, 4 * one.rho, 2 * one.searches)
+    assert float(two.delta / one.delta) == pytest.approx(1 + math.exp(0.5))
+    assert one.over(1) is one
+
+
+@pytest.mark.parametrize("end", ["closed", "given up"])
+def test_a_run_that_has_ended_can_spend_nothing_more(tmp_path: Path, end: str) -> None:
+    kept = book(tmp_path)
+    run = opened(kept)
+    spend(run, Fraction(1, 3))
+    run.close() if end == "closed" else kept.give_up(1)
+    with pytest.raises(InputError, match="still open and this process's own"):
+        spend(run, Fraction(1, 3))
+    assert len(kept.events(1)) == 1
+
+
+def test_no_run_is_opened_without_a_price_in_rho_or_in_a_retired_book(tmp_path: Path) -> None:
+    kept = book(tmp_path)
+    with pytest.raises(InputError, match="no book for this method"):
+        opened(kept, accountant=Renyi(20))
+    opened(kept).close()
+    header, rho = kept.runs()[0].header, kept.runs()[0].rho
+    kept.retire()
+    with pytest.raises(InputError, match="not retired"):
+        kept.open_run("people", "", header, rho)
+    assert len(kept.runs()) == 1
+
+
+def test_a_run_is_resumed_with_the_rho_that_it_reserved_alone(tmp_path: Path) -> None:
+    kept = book(tmp_path)
+    spend(opened(kept), Fraction(1, 3))
+    (run,) = kept.runs()
+    with pytest.raises(InputError, match="version that began it"):
+        kept.resume_run("people", "", run.header, run.rho * 2)
 
 
 def test_a_run_is_resumed_and_the_old_process_is_shut_out(tmp_path: Path) -> None:

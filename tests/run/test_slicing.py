@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -72,6 +73,14 @@ def test_what_is_no_number_or_out_of_bounds_changes_no_error_and_no_price() -> N
     assert np.isfinite(odd.values).all()
     assert odd.sigma == plain.sigma
     assert [event.what for event in odd.events] == [event.what for event in plain.events]
+
+
+def test_a_number_that_no_double_holds_is_told_by_no_warning() -> None:
+    rows = np.array([[np.longdouble("1e4000"), 0.25], [0.5, 0.75]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = _encode(rows, ("x0", "x1"), _spread_levels(0.0, 1.0, 5))
+    assert found["x0"].to_pylist() == [4, 2]
 
 
 def test_levels_are_taken_number_by_number() -> None:

@@ -103,7 +103,7 @@ def fitting(
     options: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-6, **_parts(method), **more}
     if whole and "schema" not in options:
         options["schema"] = twin_tables.declared(tuple(columns))
-    unit = twin_tables.neighbours(adjacency, k).unit
+    unit = twin_tables.neighbours(adjacency, k, more.get("public", ())).unit
 
     def run(on_step: Any) -> Any:
         synthesizer = Synthesizer(method, unit=unit, adjacency=adjacency, on_step=on_step, **options)

@@ -19,7 +19,7 @@ from margrave.privacy.unit import Adjacency, Neighbours, Unit
 from margrave.schema.columns import Boolean, Categorical, Date, Integer, Real
 from margrave.schema.schema import Schema
 
-__all__ = ["KINDS", "declared", "neighbours", "odd_rows", "pair", "table"]
+__all__ = ["KINDS", "declared", "neighbours", "odd_rows", "pair", "private_pair", "table"]
 
 Row = dict[str, Any]
 TYPES = {
@@ -170,9 +170,27 @@ def pair(
     return table(rows[0], columns, k > 0), table(rows[1], columns, k > 0)
 
 
-def neighbours(adjacency: Adjacency, k: int) -> Neighbours:
+def private_pair(
+    kind: str, columns: Sequence[str], public: Sequence[str], k: int = 0, *, many: bool = False
+) -> tuple[pa.Table, pa.Table]:
+    """A table and a neighbour under replace_private: other private columns in the rows of the last unit.
+
+    Args:
+        kind: What is odd about them, one of KINDS.
+        columns: Names of the columns.
+        public: Those that stay as they are.
+        k: Rows kept of an owner; 0 where rows are protected.
+        many: Whether the owner has rows of all kinds, ten times as many as are kept; else k rows alike.
+    """
+    odd, shared = odd_rows(kind, k, many), _rows(OWNERS, k)
+    first = [{"who": LAST, **_base(place)} for place in range(len(odd))]
+    second = [{**row, **{name: new[name] for name in public}} for row, new in zip(odd, first, strict=True)]
+    return table(shared + first, columns, k > 0), table(shared + second, columns, k > 0)
+
+
+def neighbours(adjacency: Adjacency, k: int, public: Sequence[str] = ()) -> Neighbours:
     """The neighbours of these pairs."""
-    return Neighbours(Unit("who", k) if k else Unit(), adjacency)
+    return Neighbours(Unit("who", k) if k else Unit(), adjacency, tuple(public))
 
 
 def declared(columns: Sequence[str]) -> Schema:

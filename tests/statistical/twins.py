@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -321,5 +321,7 @@ def _brief(found: Any) -> str:
         return f"({', '.join(_brief(part) for part in found)})"
     if isinstance(found, dict):
         return _brief(list(found.items()))
+    if isinstance(found, Generator):
+        return "a generator"
     text = repr(found)
     return text if len(text) < 200 else hashlib.sha256(text.encode()).hexdigest()[:16]

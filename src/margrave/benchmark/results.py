@@ -285,6 +285,9 @@ class Store:
     def lock_folder(self) -> Iterator[Path]:
         """Nobody else works in the folder; gives a place for files that last no longer.
 
+        Rows for peers lie there as codes, and stay after a kill until the next run: only the owner of the
+        folder may read it.
+
         Raises:
             InputError: Another run is at work in it.
         """
@@ -296,7 +299,7 @@ class Store:
                 raise InputError(invalid("out", "a folder no other run works in", remedy)) from None
             work = self.folder / ".work"
             shutil.rmtree(work, ignore_errors=True)  # of a run that was killed
-            work.mkdir()
+            work.mkdir(mode=0o700)
             try:
                 yield work
             finally:

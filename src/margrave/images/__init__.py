@@ -31,6 +31,9 @@ LABEL = "label"
 """The column of the classes."""
 MOST_LEVELS = 256
 """Levels of grey at most: those of one byte a pixel."""
+GREY_STEPS = 255 << 16
+"""Steps that grey values from 0 to 1 are rounded to before they are added, so that those of one byte over 255
+are exact. Below 2^24: sums of 2^31 pixels times MOST_LEVELS stay below 2^63."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,12 @@ class Pixels:
             kept = "whole numbers 0 to 255, or floats 0 to 1, none missing"
             raise InputError(invalid("images", kept, "Scale them by a public number; fill gaps."))
         high, wide = grey.shape[1] // self.height, grey.shape[2] // self.width
-        blocks = grey.reshape(len(grey), self.height, high, self.width, wide).astype(np.float64)
-        share = blocks.mean(axis=(2, 4)) / most
-        codes = np.minimum((share * self.levels).astype(np.int64), self.levels - 1)
+        # Sums of floats hang on how the array lies in memory and on how many pictures there are, so that one
+        # picture could move the levels of another.
+        fine = GREY_STEPS if grey.dtype.kind == "f" else 1
+        whole = np.rint(grey.astype(np.float64) * fine).astype(np.int64)
+        sums = whole.reshape(len(grey), self.height, high, self.width, wide).sum(axis=(2, 4))
+        codes = np.minimum(sums * self.levels // (high * wide * int(most) * fine), self.levels - 1)
         codes = codes.reshape(len(grey), self.height * self.width)
         named = [str(label) for label in labels]
         if not set(named) <= set(self.labels):

@@ -348,7 +348,9 @@ def _encode(numbers: NDArray[Any], names: Sequence[str], grid: Floats) -> Any:
     columns = []
     for column in numbers.T:
         # What is beyond a bound has the level at that bound, infinity as well.
-        whole = np.nan_to_num(column.astype(np.float64), nan=nearest, posinf=grid[-1], neginf=grid[0])
+        with np.errstate(over="ignore"):  # a warning would tell of a long double that no double holds
+            held = column.astype(np.float64)
+        whole = np.nan_to_num(held, nan=nearest, posinf=grid[-1], neginf=grid[0])
         columns.append(np.searchsorted(between, whole, side="right").astype(np.int32))
     return pa.table(dict(zip(names, columns, strict=True)))
 
