@@ -230,3 +230,23 @@ def test_ordered_categories_are_ordered_if_declared(library: str) -> None:
         assert table.schema.field("x").type.ordered
     found = made(data)
     assert "unused" not in str(found["x"].cat.categories if library == "pandas" else found)
+
+
+@pytest.mark.filterwarnings("ignore::margrave.errors.NotPrivateWarning")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_moments_that_are_all_dates_or_whole_minutes_come_back_as_such(seed: int) -> None:
+    """Noise in the cells of finer steps is no share of the rows: days of pandas had times of day."""
+    rng, rows, start = np.random.default_rng(7), 4000, pd.Timestamp("2021-03-01")
+    some = rng.integers(0, 1440, rows) * rng.choice([0, 1], rows)
+    frame = pd.DataFrame(
+        {
+            "seen": start + pd.to_timedelta(rng.integers(0, 900, rows), unit="D"),
+            "sent": start + pd.to_timedelta(rng.integers(0, 10**6, rows), unit="min"),
+            "mixed": start + pd.to_timedelta(rng.integers(0, 900, rows) * 1440 + some, unit="min"),
+            "group": rng.integers(0, 5, rows),
+        }
+    )
+    made = Synthesizer("independent", epsilon=1.0, not_private_test_seed=seed).fit(frame).sample(500, rng=1)
+    assert (made["seen"].dt.floor("D") == made["seen"]).all()
+    assert (made["sent"].dt.floor("min") == made["sent"]).all()
+    assert 0.4 < (made["mixed"].dt.floor("D") != made["mixed"]).mean() < 0.6

@@ -401,12 +401,12 @@ class NumericDiscovery:
         low, high = self._ends()
         if isinstance(self.column, Time):
             edges = np.unique(np.rint(np.linspace(max(low, 0.0), min(high, DAY), TIME_CELLS + 1)))
-            start = _Range(edges, edges, self._even(edges), self._multiples(float(np.abs(edges).max())))
+            start = _Range(edges, edges, self._even(edges), self._multiples(float(np.abs(edges).max()), 0.0))
         elif isinstance(self.column, (Date, Moment)):
             edges, coarse, counts = self._calendar()
             # Looks at whole days begin before a bound that has a time of day, and end after one.
             edges = np.unique(np.clip(edges, low, high))
-            start = _Range(edges, coarse, counts, self._multiples(float(np.abs(edges).max())))
+            start = _Range(edges, coarse, counts, self._multiples(float(np.abs(edges).max()), 0.0))
         else:
             found = self._numbers()
             if not isinstance(found, _Range):
