@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from command_line import call, write_csv
+from margrave.cli.released import column_notes
 from margrave.privacy.ledger import ledger as ledgers
+from margrave.run.synthesizer import Synthesizer
 from seeded_noise import SeededSource
 
 ROWS = 8000
@@ -65,3 +67,17 @@ def test_schema_proposes_on_standard_error(visits: Path) -> None:
     assert "proposal" not in done.out
     for part in ("'visit_number' may be a key", "'zip'", "'diagnosis'", "'note' may be free text"):
         assert part in done.err
+
+
+@pytest.mark.filterwarnings("ignore::margrave.errors.NotPrivateWarning")
+def test_a_column_of_which_noise_hides_all_is_missing_in_every_row_and_a_note_says_so(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = [f"{rng.integers(5)},{row if row < 15 else ''}," for row in range(4000)]
+    (tmp_path / "t.csv").write_text("\n".join(["group,speed,fax", *lines]) + "\n")
+    run = Synthesizer("independent", epsilon=1.0, not_private_test_seed=1).fit(tmp_path / "t.csv")
+    rows = run.sample(200, rng=1)
+    assert rows["speed"].null_count == rows["fax"].null_count == 200
+    notes = column_notes(run.release)
+    assert all(
+        any(f"{name!r} is missing in every row" in note for note in notes) for name in ("speed", "fax")
+    )

@@ -196,6 +196,11 @@ def _drawing_notes(column: Column) -> list[str]:
     from margrave.schema.columns.repeats import rows_per_key
 
     found = list[str]()
+    if isinstance(column, Listed) and column.values is not None and not column.present:
+        found.append(
+            f"{column.name!r} is missing in every row: noise hides what its other cells hold, if it has any. "
+            "Declare its kind, and its bounds or values, to keep them"
+        )
     if isinstance(column, Listed) and column.stems:
         found.append(
             f"{column.name!r}: codes that are not frequent fell back to "
