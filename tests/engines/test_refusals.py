@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from margrave.engines import opening
 from margrave.engines.memory import MemorySource, open_source
 from margrave.errors import InputError, SchemaError
 from margrave.schema.columns import Boolean, Categorical, Column, Integer, Real, Unknown
@@ -231,3 +232,12 @@ def test_questions(source: MemorySource) -> None:
     engine = source.bind(Schema(tuple(REST.values())))
     assert "distinct names" in refusal(lambda: engine.count([("t", "t")]), SchemaError)
     assert "clique must be made of" in refusal(lambda: engine.count([("z",)]), SchemaError)
+
+
+@pytest.mark.parametrize("name", ["wave.dta", "wave.sav", "wave.sas7bdat"])
+def test_files_of_statistics_packages_are_refused_with_the_way_to_read_them(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(b"<stata_dta>")
+    with pytest.raises(InputError, match=r"with pandas \(read_stata, read_spss, read_sas\)"):
+        opening.open_source(tmp_path / name)

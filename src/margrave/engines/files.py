@@ -33,6 +33,11 @@ from margrave.schema.storage import forms
 from margrave.schema.storage.spelling import read_cells
 from margrave.schema.storage.text import ROW_NUMBERS, TextFormat
 
+OTHER_FILES = (
+    "Rename a text file to .csv or .tsv, by what parts its cells. Read one of Stata, SPSS or SAS with pandas "
+    "(read_stata, read_spss, read_sas) and pass the frame, or save it as Parquet; convert another."
+)
+"""What to do with a file of another kind than those that are read."""
 BLANKS = " \t"
 DEFAULT_TEXT_FORMAT = TextFormat()
 ENCODING = (
@@ -126,7 +131,7 @@ def read_file(
         invalid(
             "data",
             "a .csv, .csv.gz, .tsv, .xlsx, .parquet, .arrow or .feather file",
-            "Rename or convert the file.",
+            OTHER_FILES,
             got=path.name,
         )
     )

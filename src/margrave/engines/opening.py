@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from margrave.engines import memory
 from margrave.engines.files import (
     DEFAULT_TEXT_FORMAT,
+    OTHER_FILES,
     Choose,
     all_columns,
     check_names,
@@ -244,9 +245,8 @@ def _open_batches(path: Path, table: str | None) -> Batches:
         return ParquetBatches([path])
     if suffix in ARROW:
         return ArrowBatches(path)
-    remedy = "Rename a text file to .csv or .tsv, by what parts its cells; convert another."
     raise InputError(
-        invalid("data", "a .csv, .tsv, .xlsx, .parquet, .arrow or .duckdb file", remedy, got=path.name)
+        invalid("data", "a .csv, .tsv, .xlsx, .parquet, .arrow or .duckdb file", OTHER_FILES, got=path.name)
     )
 
 
