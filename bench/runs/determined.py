@@ -1,22 +1,20 @@
-"""Which rule should say that a release determines a coefficient: coverage against needless refusals.
+"""How far a regression's middles should move along noisy tables: coverage of intervals against their length.
 
     python bench/runs/determined.py --tables choosing/survey-b choosing/real-marriages [--epsilon 0.3 1 3]
-        [--targets 3] [--kind linear]
+        [--targets 3] [--kind linear] [--releases 1]
 
-For each table of the choosing half of the nursery (docs/nursery.md) and each epsilon `auto` makes one release
+For each table of the choosing half of the nursery (docs/nursery.md) and each epsilon `auto` makes releases
 (delta 1e-6). Each of the first columns that have numbers is regressed on all others by least squares, or,
 with --kind logistic, the commonest level of each of the first columns; of the table itself, whose truth is
-the fit on its rows. Coefficients that are not finite there are not counted. A line a rule: how many
-coefficients are called determined, how many of the 95 % intervals of these hold the truth, how many of those
-that were refused would have, and the median standard error of all in ranges of the target:
+the fit on its rows. Coefficients that are not finite there are not counted, and regressions that have such
+coefficients (a level that separates the target) have lines of their own. A line a rule: how many of the 95 %
+intervals hold the truth, how many are longer than a coefficient can be and so called hidden by noise, the
+median of their lengths over those of "whole", and the median standard error in ranges of the target:
 
-    clear C leak L    directions of X'X within C standard deviations of their noise are left out of the step,
-                      and coefficients with more than L of their square along them are refused
-    ... wide          the same, with the step's second-order error added to the variance
-    ... bounded F     the same, with the step in that error bounded by F times what a coefficient can be wrong
-                      by as `find_reach` has it
-
-Clear 0 leaves out exact dependence alone.
+    whole       the whole step, with what the error of X'X does to it, as far as a coefficient can be wrong
+    once F      that step times its share of what coefficients are wrong by, where they are supposed to be
+                wrong by F times what they can be (`find_reach`) as standard deviation
+    shrunk F    the same, and the error of X'X acts on a step that was shrunk before
 
 No figure here is private: the real table is looked at to judge.
 """
@@ -36,10 +34,15 @@ from margrave.benchmark.nursery import find_nursery_table
 from margrave.benchmark.prepared import read_schema
 from margrave.models.auto import Auto
 from margrave.regression import Coefficients, linear, logistic
-from margrave.regression.design import Design
-from margrave.regression.inference import Directions, find_directions, find_reach, second_order, solve_strong
+from margrave.regression.inference import (
+    find_directions,
+    find_reach,
+    second_order,
+    shrink_step,
+    solve_strong,
+)
 from margrave.regression.likelihood import curvature_at, score_at
-from margrave.regression.sums import MeasuredSums, model_sums
+from margrave.regression.sums import model_sums
 from margrave.schema.encode import encode
 from margrave.schema.encoded import Encoded
 from margrave.select.all_pairs import AllPairs
@@ -48,9 +51,9 @@ from margrave.tables.numbers import scores_of
 
 Floats = NDArray[np.float64]
 DELTA = 1e-6
-CLEARS, LEAKS = (-np.inf, 1.0, 2.0, 4.0), (0.01, 0.1)
 FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
-"""Bounds that are compared, times that of `find_reach`."""
+"""What coefficients are supposed to be wrong by, times what they can be."""
+QUANTILE = 1.96
 STEPS, FARTHEST = 15, 14.0
 """Newton steps to a table's own logistic coefficients; a change over a column's range that so many steps have
 brought there is still growing."""
@@ -73,55 +76,37 @@ def find_truth(found: Coefficients, codes: Encoded) -> Floats:
     return np.where(np.abs(theta) * design.ranges < FARTHEST, theta, np.nan)
 
 
-def split(design: Design, crossed: Floats, sums: MeasuredSums, clear: float) -> Directions:
-    """Directions along which X'X of model and tables is more than `clear` deviations of the tables' noise."""
-    exact = find_directions(design, crossed, sums)
-    inner = exact.strong.T @ (crossed * np.outer(exact.scale, exact.scale)) @ exact.strong
-    values, turned = np.linalg.eigh(inner)
-    vectors = exact.strong @ turned
-    measured, errors = sums.quadratic(exact.scale[:, None] * vectors)
-    weak = np.minimum(values, measured) <= clear * errors
-    return Directions(exact.scale, vectors[:, ~weak], np.hstack([exact.weak, vectors[:, weak]]))
-
-
 def judge(
     found: Coefficients, crossed: Floats, truth: Floats
 ) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.bool_], Floats]]:
-    """For each rule: its name, what it calls determined, which intervals hold the truth, standard errors."""
+    """For each rule: its name, which intervals hold the truth, which are hidden, and standard errors."""
     design, sums, rows, family = found.fit.design, found.fit.sums, found.fit.rows, found.fit.family
     theta = np.linalg.solve(design.to_raw, found.estimates)
     wanted = design.to_raw @ truth
     line = score_at(theta, design, rows, family)
     hessian = line.beta * crossed + curvature_at(theta, line, design, rows, family)
+    inverse = solve_strong(hessian, find_directions(design, crossed, sums))
     residual, noise = sums.residual(line.gamma)
-    residual = residual - line.remainder
+    step, reach = inverse @ (residual - line.remainder), find_reach(design, family)
 
-    def intervals(inverse: Floats, extra: Floats | float = 0.0) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        step = inverse @ residual
-        spread = inverse @ noise @ inverse
-        errors = np.sqrt(np.maximum(np.diag(design.to_raw @ (spread + extra) @ design.to_raw.T), 0.0))
-        return np.abs(design.to_raw @ (theta + step) - wanted) <= 1.96 * errors, step, errors
+    def spread(moved: Floats, bound: Floats) -> Floats:
+        """Covariance of the step, where what the estimate is wrong by is like this."""
+        return inverse @ (noise + second_order(moved, bound, line.beta, sums)) @ inverse.T
 
-    def widened(inverse: Floats, step: Floats, reach: Floats) -> tuple[NDArray[np.bool_], Floats]:
-        covered, _, errors = intervals(
-            inverse, inverse @ second_order(step, reach, line.beta, sums) @ inverse
-        )
-        return covered, errors
+    def hold(moved: Floats, covariance: Floats, bound: Floats) -> tuple[NDArray[np.bool_], ...]:
+        errors = np.sqrt(np.maximum(np.diag(design.to_raw @ covariance @ design.to_raw.T), 0.0))
+        held = np.abs(design.to_raw @ (theta + moved) - wanted) <= QUANTILE * errors
+        hidden = errors > bound
+        hidden[0] = False
+        return held, hidden, errors
 
-    for clear in CLEARS:
-        directions = split(design, crossed, sums, clear)
-        inverse = solve_strong(hessian, directions)
-        covered, step, narrow = intervals(inverse)
-        reach = find_reach(design, family)
-        bounds = {" wide": np.full(design.size, np.inf)} | {f" bounded {f:g}": f * reach for f in FACTORS}
-        beyond = {name: widened(inverse, step, bound) for name, bound in bounds.items()}
-        for leak in LEAKS:
-            scaled = design.to_raw * directions.scale
-            leaning = ((scaled / np.linalg.norm(scaled, axis=1, keepdims=True)) @ directions.weak) ** 2
-            name, known = f"clear {max(clear, 0.0):g} leak {leak:g}", leaning.sum(axis=1) <= leak
-            yield name, known, covered, narrow
-            for rule, (held, errors) in beyond.items():
-                yield f"{name}{rule}", known, held, errors
+    yield "whole", *hold(step, spread(step, reach), reach / QUANTILE)
+    for factor in FACTORS:
+        bound = factor * reach
+        most = bound / np.hypot(1.0, factor * QUANTILE)
+        yield f"once {factor:g}", *hold(*shrink_step(step, spread(step, reach), bound), most)
+        first, _ = shrink_step(step, inverse @ noise @ inverse.T, bound)
+        yield f"shrunk {factor:g}", *hold(*shrink_step(step, spread(first, bound), bound), most)
 
 
 def fit(release: mg.Synthesis, target: str, kind: str, schema: mg.Schema, codes: Encoded) -> Coefficients:
@@ -141,6 +126,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.3, 1.0, 3.0])
     parser.add_argument("--targets", type=int, default=3)
     parser.add_argument("--kind", choices=("linear", "logistic"), default="linear")
+    parser.add_argument("--releases", type=int, default=1)
     args = parser.parse_args()
     for word in args.tables:
         entry = find_nursery_table(word)
@@ -151,26 +137,39 @@ def main() -> None:
         if args.kind == "linear":
             targets = [name for name in targets if scores_of(schema[name]) is not None]
         for epsilon in args.epsilon:
-            options = {"epsilon": epsilon, "delta": DELTA, "schema": schema}
-            release = mg.Synthesizer(select=AllPairs(), model=Auto(), **options).fit(raw)
-            tallies: dict[str, list[NDArray[np.bool_]]] = defaultdict(list)
-            for target in targets[: args.targets]:
-                found = fit(release, target, args.kind, schema, codes)
-                if not found.fit.sums.complete:
-                    continue
-                crossed = model_sums(found.fit.design, release.model)[1]
-                reach = float(np.ptp(found.fit.design.labels)) or 1.0
-                truth = find_truth(found, codes)
-                finite = np.isfinite(found.fit.design.to_raw @ np.nan_to_num(truth)) & np.isfinite(truth)
-                for rule, known, covered, errors in judge(found, crossed, np.nan_to_num(truth)):
-                    tallies[rule].append(np.column_stack([known, covered, errors / reach])[finite])
-            for rule, parts in tallies.items():
-                whole = np.vstack(parts)
-                known, covered = whole[:, :2].T.astype(bool)
-                line = {"table": word, "epsilon": epsilon, "rule": rule, "coefficients": len(known)}
-                line |= {"determined": int(known.sum()), "held": int(covered[known].sum())}
-                line |= {"refused_held": int(covered[~known].sum()), "error": float(np.median(whole[:, 2]))}
+            tallies: dict[tuple[bool, str], list[Floats]] = defaultdict(list)
+            for _ in range(args.releases):
+                options = {"epsilon": epsilon, "delta": DELTA, "schema": schema}
+                release = mg.Synthesizer(select=AllPairs(), model=Auto(), **options).fit(raw)
+                for target in targets[: args.targets]:
+                    add_up(tallies, release, fit(release, target, args.kind, schema, codes), codes)
+            for (separated, rule), parts in tallies.items():
+                held, hidden, errors, first = np.vstack(parts).T
+                line = {"table": word, "epsilon": epsilon, "rule": rule, "separated": separated}
+                line |= {"coefficients": len(held), "held": int(held.sum()), "hidden": int(hidden.sum())}
+                line |= {"length": float(np.median(errors / first)), "error": float(np.median(errors))}
                 print(json.dumps(line), flush=True)
+
+
+def add_up(
+    tallies: dict[tuple[bool, str], list[Floats]],
+    release: mg.Synthesis,
+    found: Coefficients,
+    codes: Encoded,
+) -> None:
+    """Judge a regression by each rule: what holds the truth, what is hidden, and errors."""
+    if not found.fit.sums.complete:
+        return
+    design = found.fit.design
+    truth = find_truth(found, codes)
+    finite = np.isfinite(truth)
+    crossed = model_sums(design, release.model)[1]
+    first = np.ones(design.size)
+    for rule, held, hidden, errors in judge(found, crossed, np.nan_to_num(truth)):
+        first = np.maximum(errors, 1e-12) if rule == "whole" else first
+        own = np.column_stack([held, hidden, errors / (float(np.ptp(design.labels)) or 1.0), first])[finite]
+        own[:, 3] /= float(np.ptp(design.labels)) or 1.0
+        tallies[not finite.all(), rule].append(own)
 
 
 if __name__ == "__main__":

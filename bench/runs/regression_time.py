@@ -85,7 +85,7 @@ def time_calls(call: Any, repeats: int) -> tuple[Coefficients, list[float]]:
 def compare(kept: Path, key: str, found: Coefficients) -> dict[str, float]:
     """How far a result is from that of an earlier run; it is kept where there was none."""
     known = json.loads(kept.read_text()) if kept.exists() else {}
-    now = {"estimates": found.estimates, "unbiased": found.unbiased, "errors": found.standard_errors}
+    now = {"estimates": found.estimates, "middles": found.middles, "errors": found.standard_errors}
     if key not in known:
         known[key] = {name: values.tolist() for name, values in now.items()}
         kept.write_text(json.dumps(known))

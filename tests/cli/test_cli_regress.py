@@ -50,7 +50,7 @@ def test_coefficients_are_printed_and_written(release: Path, tmp_path: Path) -> 
     with out.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["name"] for row in rows][:2] == ["(intercept)", "a=b=x"]
-    assert float(rows[1]["lower"]) < float(rows[1]["unbiased"]) < float(rows[1]["upper"])
+    assert float(rows[1]["lower"]) < float(rows[1]["middle"]) < float(rows[1]["upper"])
     quiet = call(
         "regress", release, "--target", "ill", "--kind", "logistic", "--out", out, "--quiet", "--force"
     )

@@ -120,9 +120,9 @@ def test_coefficients_have_what_goes_with_the_target_inside_its_bins(source: Lit
     seen = np.polyfit(x, scores_of(target)[np.clip(np.searchsorted(edges, y, "right") - 1, 0, 7)], 1)[0]
     assert seen < 4.7
     assert found["x"] == pytest.approx(5.0, rel=0.03)
-    assert found.unbiased[1] == pytest.approx(5.0, rel=0.02)
+    assert found.middles[1] == pytest.approx(5.0, rel=0.02)
     # Lines need not be straight: a share of what was put back is in the intervals.
-    back = found.unbiased[1] - seen
+    back = found.middles[1] - seen
     assert found.standard_errors[1] == pytest.approx(LINE_DOUBT * back, rel=0.1)
     # What noise makes of the cells is in the intervals, as the same for every release of these tables.
     noisy = replace(release, schema=Schema((schema["x"], replace(target, noise=300_000.0))))
@@ -165,7 +165,7 @@ def test_coefficients_of_columns_that_go_together_have_what_goes_inside_their_bi
     seen = np.linalg.lstsq(np.column_stack([np.ones(len(a)), *numbers]), y, rcond=None)[0]
     missed = np.abs(seen - truth)[1:]
     assert (missed > 0.05 * np.abs(truth[1:])).all()
-    assert (np.abs(found.unbiased - truth)[1:] < 0.15 * missed).all()
+    assert (np.abs(found.middles - truth)[1:] < 0.15 * missed).all()
     assert (np.abs(found.estimates - truth)[1:] < 0.15 * missed).all()
     assert (found.standard_errors[1:] > 0.3 * missed).all()
     bare = replace(

@@ -260,7 +260,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(sigma: float, releases: i
         assert isinstance(found.fit.sums, SummedTables)
         held += ((found.lower <= truth) & (truth <= found.upper)).tolist()
         half = (found.upper - found.lower) / 4
-        bold += (np.abs(found.unbiased - truth) <= half).tolist()
+        bold += (np.abs(found.middles - truth) <= half).tolist()
         exact.append(found.p_value(truth) >= 0.05)
     slack = 0.0 if releases == 400 else 0.04
     assert 0.93 - slack < np.mean(held) < 0.975 + slack

@@ -91,7 +91,7 @@ def test_a_column_that_a_target_is_made_of_explains_it_without_noise(sigma: floa
     target = TARGETS["sum"]
     codes = draw_codes(target, 2)
     found = linear(release_of(target, codes, sigma), "y", features=["net", "fee", "sex"], of="table")
-    assert found.unbiased[1:] == pytest.approx([1.0, 1.0, 0.0], abs=1e-5)
+    assert found.middles[1:] == pytest.approx([1.0, 1.0, 0.0], abs=1e-5)
     assert found.standard_errors == pytest.approx(0.0, abs=1e-4)
     one = linear(release_of(target, codes), "y", features=["net", "sex"], reference={"sex": "F"}, of="table")
     net = np.asarray(scores_of(NET))[codes["net"]]
@@ -222,7 +222,7 @@ def test_what_is_lost_in_bins_is_lost_on_both_sides() -> None:
     pairs = dict.fromkeys(PAIRS, 3.0)
     release = noisy_release(schema, counts_of(schema, codes), pairs, np.random.default_rng(0))
     found = linear(release, "y", features=["net", "fee", "sex"], of="table")
-    assert found.unbiased == pytest.approx([0.0, 0.19, 0.0, 0.0], abs=1e-6)
+    assert found.middles == pytest.approx([0.0, 0.19, 0.0, 0.0], abs=1e-6)
     assert found.standard_errors == pytest.approx(0.0, abs=1e-6)
     less = linear(release, "y", features=["fee", "sex"], of="table")
     assert (less.standard_errors > 1e-3).all()

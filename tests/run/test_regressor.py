@@ -51,7 +51,7 @@ def test_without_noise_it_is_least_squares(intercept: bool) -> None:
     names = ("age", "ward=b", "ward=c")
     assert found.names == (("(intercept)", *names) if intercept else names)
     assert found.estimates == pytest.approx(_truth(table, intercept), abs=0.05)
-    assert found.unbiased == pytest.approx(_truth(table, intercept), abs=0.05)
+    assert found.middles == pytest.approx(_truth(table, intercept), abs=0.05)
     assert found.identified.all()
     assert found["age"] == found.estimates[found.names.index("age")]
     assert "privacy noise alone" in str(found)
@@ -89,7 +89,7 @@ def test_the_covariance_and_the_intervals_are_those_of_simulated_noise() -> None
         sums = _sums(exact, 30.0, rng)
         fit = fit_sums(sums)
         residuals.append(sums.values[:-1, -1] - sums.values[:-1, :-1] @ truth)
-        covered.append(np.abs(fit.unbiased - truth) <= fit.half_widths(np.eye(4), 0.95))
+        covered.append(np.abs(fit.middles - truth) <= fit.half_widths(np.eye(4), 0.95))
         exactly.append(fit.p_value(truth) >= 0.05)
         assert fit.identified.all()
     wanted = residual_noise(NoisyProducts.of_sums(sums), truth)
@@ -122,7 +122,7 @@ def test_products_of_levels_of_one_column_have_no_noise() -> None:
         fit = fit_sums(NoisySums(numbers, exact + noise, 4.0, 6.0))
         assert fit.products is not None
         residuals.append(fit.products.labelled - fit.products.crossed @ truth)
-        covered.append(np.abs(fit.unbiased - truth) <= fit.half_widths(np.eye(6), 0.95))
+        covered.append(np.abs(fit.middles - truth) <= fit.half_widths(np.eye(6), 0.95))
         exactly.append(fit.p_value(truth) >= 0.05)
     levels = fit.products.crossed[1:5, 1:5]
     assert (levels[~np.eye(4, dtype=bool)] == 0.0).all()
@@ -171,7 +171,7 @@ def test_two_levels_are_as_far_apart_as_numbers_where_there_is_an_intercept() ->
         exact = Regressor(target="pay", schema=schema, intercept=intercept, epsilon=1e7).fit(table)
         wanted = [2.0, 3.0] if intercept else [5.0]
         assert exact.estimates == pytest.approx(wanted, abs=0.05)
-        assert exact.unbiased == pytest.approx(wanted, abs=0.05)
+        assert exact.middles == pytest.approx(wanted, abs=0.05)
 
 
 def test_what_noise_hides_has_no_interval() -> None:

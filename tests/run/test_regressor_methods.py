@@ -131,7 +131,7 @@ def test_the_intervals_of_adassp_hold_least_squares() -> None:
         noisy = NoisyStatistics(numbers, 900.0, crossed + noise, labelled, (9.0, 25.0, 9.0))
         found = fit_statistics(noisy, 1e-5)
         half = found.half_widths(np.eye(3), 0.95)
-        covered.append(np.abs(found.unbiased - truth) <= half)
+        covered.append(np.abs(found.middles - truth) <= half)
         exact.append(found.p_value(truth) > 0.05)
     assert 0.93 <= np.mean(covered) <= 0.97
     assert 0.93 <= np.mean(exact) <= 0.97

@@ -79,13 +79,13 @@ class Coefficients:
         columns: The column it belongs to, "" for the intercept.
         levels: The level it marks, "" for numbers and the intercept.
         estimates: From the source that was asked for, [p].
-        unbiased: The middles of the intervals: one unbiased step from the estimates along the noisy tables,
-            [p]. NaN where there is none.
-        standard_errors: Of `unbiased`, [p]; infinite where a coefficient is not identified, NaN where the
+        middles: The middles of the intervals, [p]: one step from the model's coefficients along the noisy
+            tables, shrunk by its noise for least squares. NaN where there is none.
+        standard_errors: Of `middles`, [p]; infinite where a coefficient is not identified, NaN where the
             release lacks tables.
         lower, upper: Of the intervals, [p].
         identified: Whether the release determines the coefficient, [p].
-        covariance: Of `unbiased`, [p, p].
+        covariance: Of `middles`, [p, p].
         of: "population": intervals hold sampling and privacy noise; "table": privacy noise alone.
         level: Of the intervals.
         references: By column, the level that its levels are compared with.
@@ -101,7 +101,7 @@ class Coefficients:
     columns: tuple[str, ...]
     levels: tuple[str, ...]
     estimates: Floats
-    unbiased: Floats
+    middles: Floats
     standard_errors: Floats
     lower: Floats
     upper: Floats
@@ -125,7 +125,7 @@ class Coefficients:
         level: float,
         quantile: float,
         best: Floats,
-        unbiased: Floats,
+        middles: Floats,
         covariance: Floats,
         directions: Directions,
         hidden: NDArray[np.bool_],
@@ -139,10 +139,11 @@ class Coefficients:
             target, meaning, kind, level, notes, schema: As of the class.
             quantile: Half the length of an interval, in standard errors.
             best: The estimates, [p].
-            unbiased: The middles of the intervals, [p].
+            middles: The middles of the intervals, [p].
             covariance: Of these, [p, p].
             directions: Which combinations the release determines.
-            hidden: Whether an interval is longer than any coefficient can be, so that noise hides it, [p].
+            hidden: Whether noise hides a coefficient, so that its interval is about as long as what any can
+                be, [p].
         """
         design, free = fit.design, fit.design.free
         names, columns, levels = _labels(design)
@@ -150,7 +151,7 @@ class Coefficients:
         spread = design.to_raw @ covariance @ design.to_raw.T
         errors = np.sqrt(np.maximum(np.diag(spread), 0.0))[free]
         errors = np.where(np.isnan(errors) | identified, errors, np.inf)
-        middle = (design.to_raw @ unbiased)[free]
+        middle = (design.to_raw @ middles)[free]
         names = tuple(names[place] for place in free)
         return cls(
             kind=kind,
@@ -160,7 +161,7 @@ class Coefficients:
             columns=tuple(columns[place] for place in free),
             levels=tuple(levels[place] for place in free),
             estimates=(design.to_raw @ best)[free],
-            unbiased=middle,
+            middles=middle,
             standard_errors=errors,
             lower=middle - quantile * errors,
             upper=middle + quantile * errors,
@@ -219,7 +220,7 @@ class Coefficients:
                 "column": list(self.columns),
                 "level": list(self.levels),
                 "estimate": self.estimates,
-                "unbiased": self.unbiased,
+                "middle": self.middles,
                 "std_error": self.standard_errors,
                 "lower": self.lower,
                 "upper": self.upper,
@@ -290,8 +291,9 @@ def _note_unknown(
         )
     if (hidden & identified).any():
         notes.append(
-            f"hidden by noise: {_shorten(names, hidden & identified)}; their intervals are longer than a "
-            "coefficient can be, and their middles say nothing. Use a larger epsilon, or fewer features"
+            f"hidden by noise: {_shorten(names, hidden & identified)}; their intervals are about as long as "
+            "what a coefficient can be, or longer, and their middles say nothing. Use a larger epsilon, or "
+            "fewer features"
         )
     return notes
 

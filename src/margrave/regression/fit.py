@@ -30,7 +30,13 @@ from margrave.regression.encoding import (
     list_coded_by,
 )
 from margrave.regression.families import FAMILIES, Family, family_of
-from margrave.regression.inference import find_directions, find_reach, second_order, solve_strong
+from margrave.regression.inference import (
+    find_directions,
+    find_reach,
+    second_order,
+    shrink_step,
+    solve_strong,
+)
 from margrave.regression.likelihood import ModelRows, fit_model, score_at
 from margrave.regression.number_sums import NumberSums, SummedTables
 from margrave.regression.shrinkage import move_coefficients
@@ -228,8 +234,7 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
     if options.features is not None:
         notes += _note_empty(release.schema, design)
     quantile = float(ndtri(0.5 + options.level / 2.0))
-    unbiased, covariance, hidden = _find_middles(state, theta, inverse, quantile)
-    best = unbiased if options.source == "measured" else theta
+    middles = _find_middles(state, theta, inverse, quantile)
     return Coefficients.of_fit(
         state,
         target=target,
@@ -237,11 +242,11 @@ def fit(released: Released | str | Path, target: str, kind: str, options: Option
         kind=kind,
         level=options.level,
         quantile=quantile,
-        best=best,
-        unbiased=unbiased,
-        covariance=covariance,
+        best=middles.stepped if options.source == "measured" else theta,
+        middles=middles.middles,
+        covariance=middles.covariance,
         directions=directions,
-        hidden=hidden,
+        hidden=middles.hidden,
         notes=notes,
         schema=release.schema,
     )
@@ -363,12 +368,30 @@ def _draw(design: Design, model: Model, rng: Rng, most: int) -> ModelRows:
     return ModelRows(design, *design.codes(encoded), max(model.total, 1.0) / count)
 
 
-def _find_middles(
-    state: Fit, theta: Floats, inverse: Floats, quantile: float
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """The middles of the intervals, their covariance, and which of them noise hides: [p], [p, p] and [p].
+@dataclass(frozen=True, slots=True)
+class _Middles:
+    """What noisy tables say of coefficients of the centred design; NaN where the release lacks tables.
 
-    NaN where the release lacks tables.
+    Args:
+        stepped: The estimates, and one unbiased step from them, shape [p].
+        middles: Of the intervals, shape [p].
+        covariance: Of these, shape [p, p].
+        hidden: Which of them noise hides, shape [p].
+    """
+
+    stepped: Floats
+    middles: Floats
+    covariance: Floats
+    hidden: NDArray[np.bool_]
+
+
+def _find_middles(state: Fit, theta: Floats, inverse: Floats, quantile: float) -> _Middles:
+    """The middles of the intervals, and what is not known of them.
+
+    For families that are linear in the predictor the step is shrunk by its noise (`shrink_step`). Where a
+    feature separates the target of a logistic regression, so that a coefficient of the table itself is
+    endless, a step that is shrunk leaves the others far from the truth; nothing in a release tells which
+    tables those are, and there the whole step is taken.
 
     Args:
         state: What the regression is computed from.
@@ -377,16 +400,20 @@ def _find_middles(
         quantile: Half the length of an interval, in standard errors.
     """
     size = state.design.size
-    hidden = np.zeros(size, dtype=np.bool_)
+    hidden, unknown = np.zeros(size, dtype=np.bool_), np.full(size, np.nan)
     if not state.sums.complete:
-        return np.full(size, np.nan), np.full((size, size), np.nan), hidden
+        return _Middles(unknown, unknown, np.full((size, size), np.nan), hidden)
     line, residual, noise = state.residual(theta)
     step, reach = inverse @ residual, find_reach(state.design, state.family)
-    noise = noise + second_order(step, reach, line.beta, state.sums)
+    moved, affine = step, state.family.affine
+    if affine:
+        moved, _ = shrink_step(step, inverse @ noise @ inverse.T, reach)
+    noise = noise + second_order(moved, reach, line.beta, state.sums)
     covariance = inverse @ noise @ inverse.T
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    hidden[1:] = (quantile * errors > reach)[1:]
-    return theta + step, covariance, hidden
+    hidden[1:] = (quantile**2 * np.diag(covariance) > reach**2)[1:]
+    if affine:
+        moved, covariance = shrink_step(step, covariance, reach)
+    return _Middles(theta + step, theta + moved, covariance, hidden)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,14 +90,14 @@ class PerturbedFit:
 
     Args:
         estimates: Shape [p].
-        unbiased: The middles of the intervals, shape [p]; NaN where there are none.
-        covariance: Of `unbiased`, [p, p]; privacy noise alone. NaN where there are no intervals.
+        middles: The middles of the intervals, shape [p]; NaN where there are none.
+        covariance: Of `middles`, [p, p]; privacy noise alone. NaN where there are no intervals.
         identified: Whether the release identifies each, shape [p].
         products: What they were computed from, where that is X'X and X'y.
     """
 
     estimates: Floats
-    unbiased: Floats
+    middles: Floats
     covariance: Floats
     identified: NDArray[np.bool_]
     products: NoisyProducts | None = None
@@ -284,7 +284,7 @@ def _finish(products: NoisyProducts, theta: Floats, vectors: Floats) -> Perturbe
     step = (vectors[:, strong] / values[strong]) @ vectors[:, strong].T
     return PerturbedFit(
         estimates=theta,
-        unbiased=theta + step @ (labelled - crossed @ theta),
+        middles=theta + step @ (labelled - crossed @ theta),
         covariance=step @ residual_noise(products, theta) @ step,
         identified=np.asarray((vectors[:, ~strong] ** 2).sum(axis=1) <= LEAK),
         products=products,

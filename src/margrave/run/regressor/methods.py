@@ -134,7 +134,7 @@ class Scaling:
             shifted = np.flatnonzero(shifts) + 1
             known[0] = bool(known[0]) and bool(known[shifted].all())
         wide = np.where(known, fit.half_widths(raw, level), np.inf)
-        return raw @ fit.estimates + offset, raw @ fit.unbiased + offset, wide, known
+        return raw @ fit.estimates + offset, raw @ fit.middles + offset, wide, known
 
 
 @dataclass(frozen=True, slots=True)

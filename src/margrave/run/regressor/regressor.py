@@ -176,7 +176,7 @@ class Regressor:
             meaning=scaling.meaning,
             names=_name_coefficients(scaling.encodings, self.intercept),
             estimates=estimates,
-            unbiased=middle,
+            middles=middle,
             lower=middles - wide,
             upper=middles + wide,
             identified=known,

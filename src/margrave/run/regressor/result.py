@@ -41,7 +41,7 @@ class PerturbedRegression:
         meaning: Of a logistic regression: the level that counts as 1.
         names: A name for each coefficient, the intercept's first where there is one: shape [p].
         estimates: Shape [p].
-        unbiased: The middles of the intervals, shape [p]; NaN where the method has none.
+        middles: The middles of the intervals, shape [p]; NaN where the method has none.
         lower, upper: Of the intervals, which hold the privacy noise alone: the coefficients of least squares
             on the private table lie in them as often as `level` says. Infinite where a coefficient is not
             identified, or where the method has no intervals.
@@ -62,7 +62,7 @@ class PerturbedRegression:
     meaning: str
     names: tuple[str, ...]
     estimates: Floats
-    unbiased: Floats
+    middles: Floats
     lower: Floats
     upper: Floats
     identified: NDArray[np.bool_]
@@ -170,7 +170,7 @@ class PerturbedRegression:
                 "column": [*first, *columns],
                 "level": [*first, *levels],
                 "estimate": self.estimates,
-                "unbiased": self.unbiased,
+                "middle": self.middles,
                 "lower": self.lower,
                 "upper": self.upper,
                 "identified": self.identified,
@@ -201,7 +201,7 @@ class PerturbedRegression:
 
         figures = self.table().to_pylist()
         for row in figures:
-            for name in ("unbiased", "lower", "upper"):
+            for name in ("middle", "lower", "upper"):
                 row[name] = row[name] if np.isfinite(row[name]) else None
         whom = self.guarantee.neighbours
         return {
