@@ -281,9 +281,9 @@ def _expect_votes() -> tuple[tuple[str, ...], NDArray[np.float64]]:
 def _choose_hidden(votes: NDArray[np.float64], lead: float) -> str:
     """The format that is likeliest where noise hides all classes, if days are any of the year.
 
-    Its dates are many times as likely in some classes as in others. Votes that are weighed so stand out of the
-    noise as far as weights can make them. Of 1,000 dates under a noise of 100, in eleven formats, .002 were
-    misread, where .051 were with weights that are alike; under 150 .06 and .29 (bench/LOG.md, 2026-12-01).
+    Its dates are many times as likely in some classes as in others. Votes that are weighed so stand out of
+    the noise as far as weights can make them. Of 1,000 dates under a noise of 100, in eleven formats, .002
+    were misread, where .051 were with weights that are alike; under 150 .06 and .29 (bench/LOG.md).
 
     Args:
         votes: Noisy counts of DATE_VOTES, shape [votes].
