@@ -19,9 +19,10 @@ from margrave.run.synthesizer import DISCOVERY
 from margrave.schema.columns import Date, Integer, Moment, Relative
 from margrave.schema.constraints.calendar import follow_dates
 from margrave.schema.constraints.rules import Elapsed, Ordered, rule_from_json
+from margrave.schema.describe import describe_rule
 from margrave.schema.encode import decode
 from margrave.schema.encoded import Encoded
-from margrave.schema.schema import Schema, describe_rule
+from margrave.schema.schema import Schema
 
 
 def people(rows: int, seed: int = 0, wrong: float = 0.0) -> pa.Table:

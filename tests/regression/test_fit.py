@@ -104,6 +104,9 @@ def test_exact_tables_give_least_squares(
     assert np.allclose(found.middles, expected, atol=1e-6)
     assert found.identified.all()
     assert found.notes == ()
+    assert list(found) == list(found.names)
+    assert found.names[-1] in found
+    assert "absent" not in found
     assert (found.names[0] == "(intercept)") == intercept
 
 

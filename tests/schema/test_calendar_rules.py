@@ -15,10 +15,11 @@ from margrave.schema.calendar import Instant, find_range
 from margrave.schema.columns import Categorical, Date, Integer, Moment, Real, Relative
 from margrave.schema.columns.base import Column
 from margrave.schema.constraints.rules import Age, DatePart, Elapsed, Ordered, Rule, rule_from_json
+from margrave.schema.describe import describe_rule
 from margrave.schema.encode import decode, encode
 from margrave.schema.encoded import Encoded, code_dtype
 from margrave.schema.frame import Frame
-from margrave.schema.schema import Schema, describe_rule
+from margrave.schema.schema import Schema
 from margrave.schema.storage.clock import DAY
 
 BORN = Date(name="born", lower="1920-01-01", upper="2019-12-31", bins=20, missing=True)

@@ -15,9 +15,10 @@ from margrave.errors import SchemaError
 from margrave.schema.columns import Boolean, Categorical, Date, Integer, Ordinal, Relative
 from margrave.schema.columns.base import Column
 from margrave.schema.constraints.rules import DatePart, Determines, Forbidden, Ordered
+from margrave.schema.describe import describe_rule
 from margrave.schema.encode import decode
 from margrave.schema.encoded import Encoded, code_dtype
-from margrave.schema.schema import Schema, describe_rule
+from margrave.schema.schema import Schema
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WEEKDAYS = {name: place for place, name in enumerate(DAYS, 1)}

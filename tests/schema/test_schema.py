@@ -29,6 +29,13 @@ EVERYTHING = Schema(
 )
 
 
+def test_a_schema_is_a_row_of_columns_that_knows_their_names() -> None:
+    assert [column.name for column in EVERYTHING] == list(EVERYTHING.names)
+    assert len(EVERYTHING) == 8
+    assert "mixed" in EVERYTHING
+    assert "absent" not in EVERYTHING
+
+
 def test_json_round_trip(tmp_path: Path) -> None:
     EVERYTHING.save(tmp_path / "schema.json")
     assert Schema.load(tmp_path / "schema.json") == EVERYTHING

@@ -81,6 +81,10 @@ def test_without_noise_they_are_those_of_the_table(exact: Synthesis) -> None:
     assert "95 % interval" in str(median)
     assert len(exact.quantile("pay", 0.5, by="sex")) == 2
     assert "F: " in repr(groups)
+    assert "F" in groups
+    assert "X" not in groups
+    assert groups.get("X") is None
+    assert groups.get("M") == groups["M"]
 
 
 @pytest.mark.parametrize("spelling", [None, "true", "TRUE"])

@@ -84,7 +84,7 @@ def describe_release(release: Release) -> list[str]:
     """A release in a few lines, all of them from released quantities."""
     from margrave.schema.constraints.orders import describe_found
     from margrave.schema.constraints.references import describe_references
-    from margrave.schema.schema import describe_column
+    from margrave.schema.describe import describe_column
 
     sizes = [len(marginal.clique) for marginal in release.measurements]
     counts = [f"{sizes.count(size)} of {size} column(s)" for size in sorted(set(sizes))]
@@ -120,14 +120,14 @@ def describe_release(release: Release) -> list[str]:
 
 def describe_found_rules(model: Model) -> list[str]:
     """What a fit saw in released tables, a line each."""
-    from margrave.schema.schema import describe_rule
+    from margrave.schema.describe import describe_rule
 
     return [f"found         {describe_rule(rule)}" for rule in model.found_rules]
 
 
 def rule_notes(release: Release) -> list[str]:
     """Declared rules that the rows of a release may break, with the reason."""
-    from margrave.schema.schema import describe_rule
+    from margrave.schema.describe import describe_rule
 
     left_out = [
         f"the rule {describe_rule(rule)} is left out, and rows may break it: no row of the values that were "
@@ -163,7 +163,7 @@ def column_notes(release: Release) -> list[str]:
     from margrave.schema.columns.identifier import name_shapes
     from margrave.schema.columns.public_lists import lists_used
     from margrave.schema.constraints.references import describe_references
-    from margrave.schema.schema import describe_found_ranges
+    from margrave.schema.describe import describe_found_ranges
 
     ranges = describe_found_ranges(release.schema.columns, release.declared_columns)
     found = [ranges] if ranges else []

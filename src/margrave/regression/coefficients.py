@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -237,6 +237,14 @@ class Coefficients:
         from margrave.files import write_table
 
         write_table(self.table(), path)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a coefficient of a name."""
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the coefficients."""
+        return iter(self.names)
 
     def __getitem__(self, name: str) -> float:
         """The estimate of a coefficient.

@@ -418,7 +418,7 @@ class Synthesis:
     def _repr_html_(self) -> str:
         """What a notebook shows: the guarantee, the size and the columns, from released quantities alone."""
         from margrave.html_card import html_card
-        from margrave.schema.schema import describe_column, describe_rule
+        from margrave.schema.describe import describe_column, describe_rule
 
         release = self.release
         facts = [

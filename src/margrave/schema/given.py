@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from margrave.errors import InputError, invalid
 from margrave.schema.columns import Binned, Column, Listed, Relative, Whole
 from margrave.schema.columns.relative import relative_codes, take_own
+from margrave.schema.describe import describe_column
 from margrave.schema.encode import encode_column, in_usual_form, likeliest
 from margrave.schema.encoded import Codes
 from margrave.schema.queries import readings
-from margrave.schema.schema import Schema, describe_column
+from margrave.schema.schema import Schema
 
 Floats = NDArray[np.float64]
 Truths = NDArray[np.bool_]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,21 @@ class GroupEstimates(Mapping[str, NumberEstimate]):
             remedy = "Check the spelling."
             raise InputError(invalid("group", f"one of {list(self.groups)}", remedy, got=label))
         return text
+
+    def __contains__(self, label: object) -> bool:
+        """Whether there is such a group."""
+        try:
+            self._find(label)
+        except InputError:
+            return False
+        return True
+
+    def get(self, label: object, default: Any = None) -> Any:
+        """The estimate of a group, and what is given instead where there is none."""
+        try:
+            return self[label]
+        except InputError:
+            return default
 
     def __iter__(self) -> Iterator[str]:
         """Labels of the groups."""

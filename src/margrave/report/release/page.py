@@ -71,8 +71,9 @@ from margrave.schema.columns.identifier import name_shapes
 from margrave.schema.columns.repeats import rows_per_key
 from margrave.schema.constraints.references import find_references
 from margrave.schema.constraints.rules import Rule
+from margrave.schema.describe import describe_found_ranges
 from margrave.schema.encoded import Encoded
-from margrave.schema.schema import Schema, describe_found_ranges
+from margrave.schema.schema import Schema
 
 if TYPE_CHECKING:
     from margrave.protocols import Model

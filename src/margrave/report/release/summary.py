@@ -23,8 +23,8 @@ from margrave.report.html import (
     significant,
     tag,
 )
+from margrave.schema.describe import describe_rule
 from margrave.schema.frame import type_warning
-from margrave.schema.schema import describe_rule
 
 _ROWS_ONLY = (
     "It protects single rows. Somebody with k rows in the table is protected less, with k times the ε and a "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +72,14 @@ class PerturbedRegression:
     guarantee: Guarantee
     events: tuple[Event, ...]
     fit: PerturbedFit
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a coefficient of a name."""
+        return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the coefficients."""
+        return iter(self.names)
 
     def __getitem__(self, name: str) -> float:
         """The estimate of a coefficient.

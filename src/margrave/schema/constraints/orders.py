@@ -17,8 +17,9 @@ from margrave.schema.columns import Binned, Date, Integer, Moment, Relative, Who
 from margrave.schema.columns.relative import take_own
 from margrave.schema.constraints.draws import Drawn, in_bins
 from margrave.schema.constraints.rules import CalendarRule, Ordered, Rule, find_ruled
+from margrave.schema.describe import describe_rule
 from margrave.schema.encoded import Encoded
-from margrave.schema.schema import Schema, describe_rule
+from margrave.schema.schema import Schema
 
 Floats = NDArray[np.float64]
 
