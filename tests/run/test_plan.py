@@ -445,7 +445,12 @@ def test_a_split_that_released_tables_decide_is_said_so() -> None:
     assert plans["mst"].otherwise == ""
 
 
-def test_columns_alike_share_a_line_of_a_wide_plan() -> None:
+def test_columns_alike_share_a_line_of_a_plan() -> None:
+    few = str(mg.Synthesizer(epsilon=1.0).plan(pa.table({"a": [1, 2], "name": ["x", "y"], "b": [3, 4]})))
+    assert [line.split(":")[0] for line in few.splitlines() if line.startswith("discovered")] == [
+        "discovered  a, b",
+        "discovered  name",
+    ]
     table = pa.table({f"c{place}": [1, 2] for place in range(60)} | {"name": ["a", "b"]})
     lines = [
         line for line in str(mg.Synthesizer(epsilon=1.0).plan(table)).splitlines() if "discovered" in line

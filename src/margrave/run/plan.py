@@ -111,18 +111,11 @@ class Plan:
 
 
 def _fold(discovered: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Names with what is discovered of them; many that share it have one line."""
+    """Names of the columns of which the same is discovered, and what; in the order of the first of them."""
     groups: dict[str, list[str]] = {}
     for name, looks in discovered.items():
         groups.setdefault(looks, []).append(name)
-    lines = []
-    for name, looks in discovered.items():
-        names = groups[looks]
-        if len(names) <= MOST_LINES:
-            lines.append((name, looks))
-        elif name == names[0]:
-            lines.append((_fold_names(names), looks))
-    return lines
+    return [(_fold_names(names), looks) for looks, names in groups.items()]
 
 
 def _fold_names(names: Sequence[str]) -> str:
