@@ -516,3 +516,23 @@ def test_a_level_of_one_row_in_the_model_leaves_the_other_coefficients_certain()
         errors.append(dict(zip(found.names, found.standard_errors, strict=True)))
     assert max(error["twin"] for error in errors) < 0.4  # .85 where bounded, 20 where whole
     assert 35.0 < min(error["rare=z"] for error in errors) < 40.0  # four ranges of the target
+
+
+def test_only_least_squares_shrinks_its_step() -> None:
+    """Measured estimates are the whole step, around which intervals of other regressions stand."""
+    rng = np.random.default_rng(2)
+    schema, table = hard_table(4000, rng)
+    counts = counts_of(schema, table)
+    model = counts.copy()
+    model[:, :, :, :, 2, :] = 0
+    model[1, 1, 0, 0, 2, 0] = 1
+    pairs = dict.fromkeys(combinations(schema.names, 2), 20.0)
+    release = noisy_release(schema, counts, pairs, rng, model=TableModel(schema.domain, model))
+    features = ["twin", "rare"]
+    model_own = linear(release, "score", features=features, source="model")
+    plain = linear(release, "score", features=features, source="measured")
+    place = plain.names.index("rare=z")
+    whole, moved = (part[place] - model_own.estimates[place] for part in (plain.estimates, plain.middles))
+    assert abs(moved) < 0.1 * abs(whole)
+    odds = logistic(release, "score", features=features, source="measured")
+    assert np.allclose(odds.estimates, odds.middles)

@@ -43,3 +43,11 @@ def test_a_little_noise_leaves_the_format(form: str) -> None:
     votes = count_votes(form, 1000, rng) + rng.normal(0.0, 1.0, len(DATE_VOTES))
     assert choose_date_format(votes, 1200.0) == form  # nothing counts as evident
     assert choose_date_format(votes, 6.0) == form
+
+
+def test_names_of_months_have_to_lead() -> None:
+    rng = np.random.default_rng(5)
+    digits, named = (count_votes(form, 1000, rng) for form in ("%m/%d/%Y", "%d-%b-%Y"))
+    named = named * (np.linalg.norm(digits) / np.linalg.norm(named))
+    assert choose_date_format(digits + 1.2 * named, 1200.0) == "%m/%d/%Y"
+    assert choose_date_format(digits + 1.9 * named, 1200.0) == "%d-%b-%Y"

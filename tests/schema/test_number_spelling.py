@@ -56,3 +56,8 @@ def test_whole_numbers_beside_rare_decimals_keep_these() -> None:
     """A tenth of the numbers have decimals, of which none is evident: they are not all written whole."""
     rare = {0: 0.9} | dict.fromkeys(range(1, 6), 0.02)
     assert choose_number_spelling(count_decimals(rare, 1000), 20.0) == ""
+
+
+def test_whole_numbers_that_are_not_evident_are_written_without_a_point() -> None:
+    """A ninth of the tenths are whole, which noise of 40 rows hides, but which are more than a twentieth."""
+    assert choose_number_spelling(count_decimals({1: 0.9, 0: 0.1}, 1000), 40.0) == "0.#"
