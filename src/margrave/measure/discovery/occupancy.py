@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from margrave.schema.columns.binned import MAX_SHARE_OUTSIDE
@@ -305,25 +306,66 @@ def _state_chances(likelihood: Array, enter: Array, leave: float) -> tuple[Array
     inner = _level_changes(common) * (1.0 - leave)
     top = likelihood.max(axis=1, keepdims=True)
     weights = np.exp(likelihood - top)
-    forward, backward = np.empty_like(weights), np.ones_like(weights)
-    empty, held, evidence = 1.0, np.zeros(len(common)), top[:, 0].copy()
-    for cell, weight in enumerate(weights):
+    forward, totals = _go_forward(weights, enter, inner, common)
+    found = forward * _go_backward(weights, enter, inner, common, leave)
+    return np.asarray(found / found.sum(axis=1, keepdims=True)), top[:, 0] + np.log(totals)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _go_forward(weights: Array, enter: Array, inner: Array, common: Array) -> tuple[Array, Array]:
+    """Chances of the states of each cell given the counts up to it, shape [cells, states], and how likely
+    each count is given those before it, over the scale of its weights: shape [cells].
+
+    Args:
+        weights: How likely each cell's count is by state, the first of which is empty: [cells, states].
+        enter: Chance that the cell after an empty one holds rows, shape [cells].
+        inner: Chances of the next level by that of a cell, which may also be left: [levels, levels].
+        common: Chances of the levels of the first cell that holds rows, shape [levels].
+    """
+    cells, states = weights.shape
+    forward, totals = np.empty((cells, states)), np.empty(cells)
+    before = np.zeros(states)
+    before[0] = 1.0
+    for cell in range(cells):
         # The chances before the cell is looked at, then after.
-        held = held @ inner + empty * enter[cell] * common
-        empty = 1.0 - float(held.sum())
-        held, empty = held * weight[1:], empty * weight[0]
-        total = empty + float(held.sum())
-        held, empty = held / total, empty / total
-        evidence[cell] += math.log(total)
-        forward[cell, 0], forward[cell, 1:] = empty, held
-    for cell in range(len(weights) - 1, 0, -1):
-        seen = backward[cell] * weights[cell]
-        filled, none = seen[1:], float(seen[0])
-        backward[cell - 1, 1:] = inner @ filled + leave * none
-        backward[cell - 1, 0] = enter[cell] * float(common @ filled) + (1.0 - enter[cell]) * none
-        backward[cell - 1] /= backward[cell - 1].sum()
-    found = forward * backward
-    return np.asarray(found / found.sum(axis=1, keepdims=True)), evidence
+        now = forward[cell]
+        for level in range(1, states):
+            now[level] = before[0] * enter[cell] * common[level - 1]
+        for one in range(1, states):
+            for level in range(1, states):
+                now[level] += before[one] * inner[one - 1, level - 1]
+        now[0] = 1.0 - now[1:].sum()
+        total = 0.0
+        for state in range(states):
+            now[state] *= weights[cell, state]
+            total += now[state]
+        now /= total
+        totals[cell] = total
+        before = now
+    return forward, totals
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _go_backward(weights: Array, enter: Array, inner: Array, common: Array, leave: float) -> Array:
+    """How likely the counts after each cell are by its state, of sum 1: shape [cells, states].
+
+    Args:
+        weights, enter, inner, common: As of `_go_forward`.
+        leave: Chance that the cell after one that holds rows is empty.
+    """
+    cells, states = weights.shape
+    backward = np.ones((cells, states))
+    for cell in range(cells - 1, 0, -1):
+        seen, now = backward[cell] * weights[cell], backward[cell - 1]
+        entered = 0.0
+        for level in range(1, states):
+            entered += common[level - 1] * seen[level]
+            now[level] = leave * seen[0]
+            for other in range(1, states):
+                now[level] += inner[level - 1, other - 1] * seen[other]
+        now[0] = enter[cell] * entered + (1.0 - enter[cell]) * seen[0]
+        now /= now.sum()
+    return backward
 
 
 def _common_levels() -> Array:
