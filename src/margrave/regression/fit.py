@@ -390,8 +390,8 @@ def _find_middles(state: Fit, theta: Floats, inverse: Floats, quantile: float) -
 
     For families that are linear in the predictor the step is shrunk by its noise (`shrink_step`). Where a
     feature separates the target of a logistic regression, so that a coefficient of the table itself is
-    endless, a step that is shrunk leaves the others far from the truth; nothing in a release tells which
-    tables those are, and there the whole step is taken.
+    endless, a step that is shrunk leaves the others far from the truth. No rule is known that tells such
+    tables by their releases, so the whole step is taken for all of these.
 
     Args:
         state: What the regression is computed from.

@@ -274,7 +274,10 @@ def _expect_votes() -> tuple[tuple[str, ...], NDArray[np.float64]]:
     formats = (*digits, *named)
     written = [date_format(one, "format").write(day) for one in formats for day in days]
     places = vote_on_dates(pa.array(written)).reshape(len(formats), len(days))
-    votes = np.stack([np.bincount(own[own >= 0], minlength=len(DATE_VOTES)) for own in places])
+    # Formats of which most dates cast no vote, such as "%-d.%-m.%y", are none that columns are read by.
+    known = (places >= 0).mean(axis=1) > 0.5
+    formats = tuple(one for one, own in zip(formats, known, strict=True) if own)
+    votes = np.stack([np.bincount(own[own >= 0], minlength=len(DATE_VOTES)) for own in places[known]])
     return formats, votes / np.linalg.norm(votes, axis=1, keepdims=True)
 
 
