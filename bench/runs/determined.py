@@ -3,17 +3,19 @@
     python bench/runs/determined.py --tables choosing/survey-b choosing/real-marriages [--epsilon 0.3 1 3]
         [--targets 3] [--kind linear] [--releases 1]
 
-For each table of the choosing half of the nursery (docs/nursery.md) and each epsilon `auto` makes releases
-(delta 1e-6). Each of the first columns that have numbers is regressed on all others by least squares, or,
-with --kind logistic, the commonest level of each of the first columns; of the table itself, whose truth is
-the fit on its rows. Coefficients that are not finite there are not counted, and regressions that have such
-coefficients (a level that separates the target) have lines of their own. A line a rule: how many of the 95 %
-intervals hold the truth, how many are longer than a coefficient can be and so called hidden by noise, the
-median of their lengths over those of "whole", and the median standard error in ranges of the target:
+For each table of the nursery (docs/nursery.md; of its choosing half, to choose) and each epsilon `auto` makes
+releases (delta 1e-6). Each of the first columns that have numbers is regressed on all others by least
+squares, or, with --kind logistic, the commonest level of each of the first columns; of the table itself,
+whose truth is the fit on its rows. Coefficients that are not finite there are not counted, and regressions
+that have such coefficients (a level that separates the target) have lines of their own. A line a rule: how
+many of the 95 % intervals hold the truth, how many are longer than a coefficient can be and so called hidden
+by noise, the median of their lengths over those of "whole", and the median standard error in ranges of the
+target:
 
     whole       the whole step, with what the error of X'X does to it, as far as a coefficient can be wrong
-    once F      that step times its share of what coefficients are wrong by, where they are supposed to be
-                wrong by F times what they can be (`find_reach`) as standard deviation
+    bounded F   the same, as far as F times that
+    once F      the whole step times its share of what coefficients are wrong by, which is supposed to have F
+                times what they can be wrong by (`find_reach`) as standard deviation
     shrunk F    the same, and the error of X'X acts on a step that was shrunk before
 
 No figure here is private: the real table is looked at to judge.
@@ -104,6 +106,7 @@ def judge(
     for factor in FACTORS:
         bound = factor * reach
         most = bound / np.hypot(1.0, factor * QUANTILE)
+        yield f"bounded {factor:g}", *hold(step, spread(step, bound), reach / QUANTILE)
         yield f"once {factor:g}", *hold(*shrink_step(step, spread(step, reach), bound), most)
         first, _ = shrink_step(step, inverse @ noise @ inverse.T, bound)
         yield f"shrunk {factor:g}", *hold(*shrink_step(step, spread(first, bound), bound), most)
@@ -164,12 +167,12 @@ def add_up(
     truth = find_truth(found, codes)
     finite = np.isfinite(truth)
     crossed = model_sums(design, release.model)[1]
+    spread = float(np.ptp(design.labels)) or 1.0
     first = np.ones(design.size)
     for rule, held, hidden, errors in judge(found, crossed, np.nan_to_num(truth)):
-        first = np.maximum(errors, 1e-12) if rule == "whole" else first
-        own = np.column_stack([held, hidden, errors / (float(np.ptp(design.labels)) or 1.0), first])[finite]
-        own[:, 3] /= float(np.ptp(design.labels)) or 1.0
-        tallies[not finite.all(), rule].append(own)
+        scaled = errors / spread
+        first = np.maximum(scaled, 1e-12) if rule == "whole" else first
+        tallies[not finite.all(), rule].append(np.column_stack([held, hidden, scaled, first])[finite])
 
 
 if __name__ == "__main__":

@@ -501,17 +501,22 @@ def test_a_target_that_never_differs_has_no_slopes() -> None:
     assert found.estimates == pytest.approx([2.0, 0.0], abs=1e-9)
 
 
+def release_with_a_level_of_one_row(sigma: float, rng: np.random.Generator) -> Released:
+    """All pairs of the hard table, and a model that has one row of its level of three."""
+    schema, table = hard_table(4000, rng)
+    counts = counts_of(schema, table)
+    model = counts.copy()
+    model[:, :, :, :, 2, :] = 0
+    model[1, 1, 0, 0, 2, 0] = 1
+    pairs = dict.fromkeys(combinations(schema.names, 2), sigma)
+    return noisy_release(schema, counts, pairs, rng, model=TableModel(schema.domain, model))
+
+
 def test_a_level_of_one_row_in_the_model_leaves_the_other_coefficients_certain() -> None:
     """Its own step is noise, of thousands, and is shrunk to nothing before it counts for the others."""
     rng, errors = np.random.default_rng(0), []
     for _ in range(5):
-        schema, table = hard_table(4000, rng)
-        counts = counts_of(schema, table)
-        model = counts.copy()
-        model[:, :, :, :, 2, :] = 0
-        model[1, 1, 0, 0, 2, 0] = 1
-        pairs = dict.fromkeys(combinations(schema.names, 2), 50.0)
-        release = noisy_release(schema, counts, pairs, rng, model=TableModel(schema.domain, model))
+        release = release_with_a_level_of_one_row(50.0, rng)
         found = linear(release, "score", features=["twin", "rare"], reference={"rare": "x"})
         errors.append(dict(zip(found.names, found.standard_errors, strict=True)))
     assert max(error["twin"] for error in errors) < 0.4  # .85 where bounded, 20 where whole
@@ -520,14 +525,7 @@ def test_a_level_of_one_row_in_the_model_leaves_the_other_coefficients_certain()
 
 def test_only_least_squares_shrinks_its_step() -> None:
     """Measured estimates are the whole step, around which intervals of other regressions stand."""
-    rng = np.random.default_rng(2)
-    schema, table = hard_table(4000, rng)
-    counts = counts_of(schema, table)
-    model = counts.copy()
-    model[:, :, :, :, 2, :] = 0
-    model[1, 1, 0, 0, 2, 0] = 1
-    pairs = dict.fromkeys(combinations(schema.names, 2), 20.0)
-    release = noisy_release(schema, counts, pairs, rng, model=TableModel(schema.domain, model))
+    release = release_with_a_level_of_one_row(20.0, np.random.default_rng(2))
     features = ["twin", "rare"]
     model_own = linear(release, "score", features=features, source="model")
     plain = linear(release, "score", features=features, source="measured")

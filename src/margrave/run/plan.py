@@ -10,8 +10,8 @@ from typing import Any
 
 from margrave.html_card import html_card
 
-MOST_LINES, NAMES_SHOWN = 30, 3
-"""Columns alike that have a line each in a printed plan; of more, so many are named."""
+MOST_NAMES, NAMES_SHOWN = 30, 3
+"""Columns alike that a line of a printed plan names all; of more, so many are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _fold(discovered: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _fold_names(names: Sequence[str]) -> str:
     """Names in a line; of very many the first few."""
-    if len(names) <= MOST_LINES:
+    if len(names) <= MOST_NAMES:
         return ", ".join(names)
     return f"{', '.join(names[:NAMES_SHOWN])} and {len(names) - NAMES_SHOWN:,} more"
 

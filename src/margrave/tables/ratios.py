@@ -107,11 +107,7 @@ class GroupEstimates(Mapping[str, NumberEstimate]):
 
     def __contains__(self, label: object) -> bool:
         """Whether there is such a group."""
-        try:
-            self._find(label)
-        except InputError:
-            return False
-        return True
+        return self.get(label) is not None
 
     def get(self, label: object, default: Any = None) -> Any:
         """The estimate of a group, and what is given instead where there is none."""

@@ -272,7 +272,8 @@ def _expect_votes() -> tuple[tuple[str, ...], NDArray[np.float64]]:
         for pattern, field, day in product(NAMED_PATTERNS, filter(None, STYLES.values()), ("%d", "%-d"))
     )
     formats = (*digits, *named)
-    written = [date_format(one, "format").write(day) for one in formats for day in days]
+    writers = [date_format(one, "format") for one in formats]
+    written = [writer.write(day) for writer in writers for day in days]
     places = vote_on_dates(pa.array(written)).reshape(len(formats), len(days))
     # Formats of which most dates cast no vote, such as "%-d.%-m.%y", are none that columns are read by.
     known = (places >= 0).mean(axis=1) > 0.5
@@ -293,8 +294,8 @@ def _choose_hidden(votes: NDArray[np.float64], lead: float) -> str:
         lead: How much further a format that names the month has to stand out.
     """
     formats, expected = _expect_votes()
-    leads = np.array([lead * ("b" in one.lower()) for one in formats])
-    return formats[int(np.argmax(expected @ votes - leads))]
+    named = expected[:, FIRST_NAMED:].any(axis=1)
+    return formats[int(np.argmax(expected @ votes - lead * named))]
 
 
 def share_date_formats(

@@ -353,7 +353,8 @@ def choose_number_spelling(votes: NDArray[np.float64], sigma: float) -> str:
         return SPELLINGS["number"][main]
     # Decimals that hardly ever occur would make all output longer.
     likely = evident & (votes > MIN_DECIMALS_SHARE * total)
-    likely[main - 1] |= shorter
+    if shorter:
+        likely[main - 1] = True
     held = np.flatnonzero(likely)
     if not len(held) or held[-1] == 0:
         return ""
